@@ -1,0 +1,82 @@
+"""Every error that a user can meet: what was tried, why it failed, and what to do about it."""
+
+from __future__ import annotations
+
+__all__ = [
+    "BaselineError",
+    "BuildError",
+    "ClientError",
+    "DeviceError",
+    "LedgerError",
+    "ModelError",
+    "ProfileError",
+    "ServerError",
+    "SpecdecError",
+    "StreamError",
+    "SuiteError",
+]
+
+
+class SpecdecError(Exception):
+    """A failure that is not a verdict.
+
+    ``tried`` says what was attempted, ``why`` what went wrong, ``remedy`` the next action for the reader.
+    ``log_tail`` holds the last lines of the server's log where there is a server.
+    """
+
+    def __init__(self, tried: str, why: str, remedy: str, log_tail: str = "") -> None:
+        super().__init__(tried, why, remedy, log_tail)
+        self.tried = tried
+        self.why = why
+        self.remedy = remedy
+        self.log_tail = log_tail
+
+    def __str__(self) -> str:
+        lines = [self.tried, f"  why:    {_indent(self.why)}", f"  remedy: {_indent(self.remedy)}"]
+        if self.log_tail.strip():
+            lines += ["  the end of the server's log:", *(f"    | {line}" for line in self.log_tail.splitlines())]
+        return "\n".join(lines)
+
+
+def _indent(text: str) -> str:
+    return text.replace("\n", "\n          ")
+
+
+class SuiteError(SpecdecError):
+    """A claim was declared or used wrongly: a mistake in a test file."""
+
+
+class ProfileError(SpecdecError):
+    """A profile, an arm or a workload that cannot be read or does not exist."""
+
+
+class BaselineError(SpecdecError):
+    """A baseline file that cannot be trusted or written."""
+
+
+class ModelError(SpecdecError):
+    """A model file that is missing, damaged or not the one that was declared."""
+
+
+class BuildError(SpecdecError):
+    """No usable llama-server."""
+
+
+class ServerError(SpecdecError):
+    """A server that did not start, did not stop, or cannot be identified."""
+
+
+class ClientError(SpecdecError):
+    """A request that was answered with anything but the promised result."""
+
+
+class StreamError(ClientError):
+    """A stream that broke, stalled or said something unreadable after it had begun."""
+
+
+class DeviceError(SpecdecError):
+    """A device that cannot be locked, read or shared."""
+
+
+class LedgerError(SpecdecError):
+    """A run directory that cannot be read or written."""
