@@ -1,0 +1,507 @@
+"""The frozen values that the parts hand to each other. No behaviour beyond what follows from the values themselves.
+
+Units are in the names: ``_ms`` milliseconds, ``_ns`` nanoseconds of ``time.perf_counter_ns``, ``_s`` seconds,
+``_mib`` mebibytes, ``_nats`` natural-log units. A *cycle* is one pass of the target, a verification step or an
+undrafted decode step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+__all__ = [
+    "Alternative",
+    "Arm",
+    "BuildIdentity",
+    "Capabilities",
+    "Cell",
+    "CellKey",
+    "Claim",
+    "ClaimKind",
+    "Contrast",
+    "Counters",
+    "Estimate",
+    "FigureKind",
+    "Generation",
+    "Inconclusive",
+    "Json",
+    "Mode",
+    "Pair",
+    "Part",
+    "Profile",
+    "Prompt",
+    "Reason",
+    "Settings",
+    "Status",
+    "StopType",
+    "Timings",
+    "UpdateBaseline",
+    "Verdict",
+    "Void",
+    "Workload",
+]
+
+Json = Any  # a value that json.loads can return
+
+
+class Status(StrEnum):
+    """What a verdict says."""
+
+    PASS = "pass"
+    FAIL = "fail"
+    INCONCLUSIVE = "inconclusive"
+    VOID = "void"
+    NOT_JUDGED = "not judged"
+
+
+class ClaimKind(StrEnum):
+    """What sort of assertion a claim is; also the name of its selection marker."""
+
+    EXACT = "exact"
+    LOSSLESS = "lossless"
+    SPEED = "speed"
+    MEMORY = "memory"
+
+
+class FigureKind(StrEnum):
+    """What a guard can spoil."""
+
+    SPEED = "speed"
+    ACCEPTANCE = "acceptance"
+    LOSSLESS = "lossless"
+    MEMORY = "memory"
+
+
+class Reason(StrEnum):
+    """Why a verdict is what it is. The codes are stable: scripts and bisect read them."""
+
+    HELD = "held"
+    KNOWN_DEVIATION = "known_deviation"
+    DEVIATION_GONE = "deviation_gone"
+    # fail
+    TOKENS_DIFFER = "tokens_differ"
+    WIDTH_EXCEEDED = "width_exceeded"
+    WIDTH_DIFFERS = "width_differs"
+    CLAMP_UNREPORTED = "clamp_unreported"
+    FLAG_IGNORED = "flag_ignored"
+    BEHAVIOUR_CHANGED = "behaviour_changed"
+    COUNTERS_DISAGREE = "counters_disagree"
+    DRAFTER_IDLE = "drafter_idle"
+    ACCEPTANCE_MOVED = "acceptance_moved"
+    RECORD_MOVED = "record_moved"
+    SLOWER = "slower"
+    MEMORY_GREW = "memory_grew"
+    BELOW_FLOOR = "below_floor"
+    ARM_LOST = "arm_lost"
+    SERVER_DIED = "server_died"
+    REQUEST_REFUSED = "request_refused"
+    ASSERTION = "assertion"
+    NOTHING_MEASURED = "nothing_measured"
+    RECORD_MISSING = "record_missing"
+    # inconclusive
+    NOT_ENOUGH_EVIDENCE = "not_enough_evidence"
+    NO_POWER = "no_power"
+    # void
+    SERVER_FAILED = "server_failed"
+    SERVER_STALLED = "server_stalled"
+    STREAM_BROKEN = "stream_broken"
+    METRICS_MISSING = "metrics_missing"
+    ARITHMETIC = "arithmetic"
+    DEGENERATE_LOOP = "degenerate_loop"
+    EARLY_STOP = "early_stop"
+    TOOL_CALL = "tool_call"
+    SHORT_SESSION = "short_session"
+    COUNTERS_INCONSISTENT = "counters_inconsistent"
+    SYNTHETIC_ACCEPTANCE = "synthetic_acceptance"
+    CACHE_HIT = "cache_hit"
+    TRUNCATED = "truncated"
+    LENGTH_MISMATCH = "length_mismatch"
+    THROTTLED = "throttled"
+    HOT_START = "hot_start"
+    DEVICE_SHARED = "device_shared"
+    CLOCK_DRIFT = "clock_drift"
+    ORDER_EFFECT = "order_effect"
+    AUTOCORRELATED = "autocorrelated"
+    NOISY_SESSION = "noisy_session"
+    SERVER_RESTARTED = "server_restarted"
+    BASELINE_MISMATCH = "baseline_mismatch"
+    # not judged
+    ARM_UNAVAILABLE = "arm_unavailable"
+    ARM_UNKNOWN = "arm_unknown"
+    ARM_NOT_ATTACHED = "arm_not_attached"
+    NO_RECORD = "no_record"
+    WORKLOAD_UNKNOWN = "workload_unknown"
+    NOT_CONTROLLED = "not_controlled"
+
+
+class Mode(StrEnum):
+    """How a panel is measured: exact claims on one thread, speed claims on the cores, alone, under the device lock."""
+
+    EXACT = "exact"
+    SPEED = "speed"
+
+
+class Inconclusive(StrEnum):
+    """What pytest makes of an inconclusive verdict."""
+
+    FAIL = "fail"
+    SKIP = "skip"
+
+
+class UpdateBaseline(StrEnum):
+    """What a run may write into the baseline."""
+
+    OFF = "off"
+    ALL = "all"
+    NEW = "new"
+
+
+class StopType(StrEnum):
+    """Why a generation ended, in the server's own words."""
+
+    EOS = "eos"
+    LIMIT = "limit"
+    WORD = "word"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the user asked for, parsed and checked once."""
+
+    llama_server: str | None = None
+    server_urls: tuple[tuple[str, str], ...] = ()
+    launcher: tuple[str, ...] = ()
+    profile: str = "tiny"
+    arm_args: tuple[str, ...] = ()
+    baselines: Path | None = None
+    update_baseline: UpdateBaseline = UpdateBaseline.OFF
+    inconclusive: Inconclusive = Inconclusive.FAIL
+    run_dir: Path | None = None
+    report: Path | None = None
+    quiet: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A fragment that an arm takes up by ``+name``: a lookup, or a change of flags."""
+
+    name: str
+    families: tuple[str, ...] = ()
+    spec_types: tuple[str, ...] = ()
+    flags: Mapping[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """A named speculative configuration, complete: nothing that matters is left to a default of the build."""
+
+    name: str
+    families: tuple[str, ...] = ()
+    spec_types: tuple[str, ...] = ()
+    target: str = "target"
+    drafter: str | None = None
+    n_max: int | None = None
+    block_size: int | None = None
+    flags: Mapping[str, Json] = field(default_factory=dict)
+
+    @property
+    def drafted(self) -> bool:
+        """Whether this arm speculates at all."""
+        return bool(self.spec_types)
+
+    @property
+    def looks_up(self) -> bool:
+        """Whether a lookup drafter takes part: then the draft width is not the block drafter's alone."""
+        return any(name.startswith("ngram") for name in self.spec_types)
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What is run: models, flags, arms and the sizes of the workloads."""
+
+    name: str
+    about: str
+    origin: str
+    models: Mapping[str, str]
+    server_flags: Mapping[str, Json]
+    exact_flags: Mapping[str, Json]
+    exact_drafted_flags: Mapping[str, Json]
+    speed_flags: Mapping[str, Json]
+    speed_drafted_flags: Mapping[str, Json]
+    arms: Mapping[str, Arm]
+    parts: Mapping[str, Part]
+    judged_arms: tuple[str, ...]
+    workloads: Mapping[str, Mapping[str, Json]]
+    ready_timeout_s: float
+    stall_timeout_s: float
+    stop_timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """One prompt of a workload."""
+
+    id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A named, ordered set of prompts with the parameters of their requests."""
+
+    name: str
+    prompts: tuple[Prompt, ...]
+    request: Mapping[str, Json]
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class BuildIdentity:
+    """Which llama-server answers."""
+
+    source: str  # embedded, path, environment, PATH, package, url
+    location: str
+    number: int | None
+    commit: str | None
+    version: str  # the words of --version or of the package
+    why: str  # why this one was taken
+
+    @property
+    def label(self) -> str:
+        """A short name for screens and files."""
+        return f"b{self.number}" if self.number is not None else self.version
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """Which flags a build lists in its ``--help``."""
+
+    flags: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """The server's own account of one request."""
+
+    cache_n: int
+    prompt_n: int
+    prompt_ms: float
+    predicted_n: int
+    predicted_ms: float
+    draft_n: int
+    draft_n_accepted: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """What ``/metrics`` counted between the end of the request before and the end of this one."""
+
+    drafts: int
+    draft_tokens: int
+    accepted_tokens: int
+    predicted_tokens: int
+    accepted_per_position: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """The second choice of the target at one position, from a run without a drafter.
+
+    ``gap_nats`` is the log probability of the chosen token less that of ``token``.
+    """
+
+    token: int
+    gap_nats: float
+
+
+@dataclass(frozen=True, slots=True)
+class Void:
+    """Why some figures of a generation or a cell decide nothing."""
+
+    reason: Reason
+    figures: frozenset[FigureKind]
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class CellKey:
+    """Build role × arm × workload, in one mode."""
+
+    mode: Mode
+    workload: str
+    arm: str
+    build: str = "new"
+
+    @property
+    def panel(self) -> tuple[Mode, str]:
+        """The panel that this cell belongs to."""
+        return self.mode, self.workload
+
+    def __str__(self) -> str:
+        return f"{self.mode}/{self.workload}/{self.arm}" + ("" if self.build == "new" else f"/{self.build}")
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """One request and everything observed of it.
+
+    ``tokens`` are all returned token ids, the final end-of-text included; ``event_ns`` and ``event_tokens`` are the
+    client's stamps of the stream's events and how many tokens each carried; ``alternatives`` has one entry per token
+    where the request asked for them, else it is empty.
+    """
+
+    cell: CellKey
+    prompt_id: str
+    block: int
+    ordinal: int
+    tokens: tuple[int, ...]
+    text: str
+    stop_type: StopType
+    truncated: bool
+    timings: Timings
+    counters: Counters
+    started_ns: int
+    ended_ns: int
+    event_ns: tuple[int, ...]
+    event_tokens: tuple[int, ...]
+    alternatives: tuple[Alternative, ...] = ()
+    voids: tuple[Void, ...] = ()
+
+    @property
+    def cycles(self) -> int:
+        """Passes of the target after prefill: the first token comes from prefill, an accepted one costs no pass."""
+        return self.timings.predicted_n - 1 - self.timings.draft_n_accepted
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """All generations of one build, arm and workload, and how its servers began."""
+
+    key: CellKey
+    generations: tuple[Generation, ...]
+    log: str = ""
+
+    @property
+    def tokens(self) -> int:
+        """Tokens predicted after each generation's first, which prefill gives."""
+        return sum(max(0, g.timings.predicted_n - 1) for g in self.generations)
+
+    @property
+    def cycles(self) -> int:
+        """Passes of the target after prefill."""
+        return sum(g.cycles for g in self.generations)
+
+    @property
+    def drafts(self) -> int:
+        """Cycles that verified a draft."""
+        return sum(g.counters.drafts for g in self.generations)
+
+    @property
+    def drafted(self) -> int:
+        """Tokens drafted."""
+        return sum(g.timings.draft_n for g in self.generations)
+
+    @property
+    def accepted(self) -> int:
+        """Drafted tokens that the target accepted."""
+        return sum(g.timings.draft_n_accepted for g in self.generations)
+
+    @property
+    def tokens_per_cycle(self) -> float:
+        """Tokens per pass of the target; NaN when there was no pass."""
+        return self.tokens / self.cycles if self.cycles > 0 else float("nan")
+
+    @property
+    def acceptance(self) -> float:
+        """Accepted share of the drafted tokens; NaN when nothing was drafted."""
+        return self.accepted / self.drafted if self.drafted else float("nan")
+
+    @property
+    def draft_width(self) -> float:
+        """Drafted tokens per drafting cycle; NaN when nothing was drafted."""
+        return self.drafted / self.drafts if self.drafts else float("nan")
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A figure with its interval, all three on the figure's own scale."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One prompt in one block, measured on both sides.
+
+    ``tokens_*`` are decoded tokens after the first, ``cycles_*`` the target's passes, ``decode_ms_*`` the server's
+    time for them.
+    """
+
+    prompt_id: str
+    block: int
+    tokens_reference: int
+    tokens_candidate: int
+    cycles_reference: int
+    cycles_candidate: int
+    decode_ms_reference: float
+    decode_ms_candidate: float
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """Two cells of a panel, paired prompt by prompt. Ratios are candidate over reference; above 1 is better."""
+
+    reference: CellKey
+    candidate: CellKey
+    pairs: tuple[Pair, ...]
+    throughput: Estimate
+    tokens_per_cycle: float
+    cycles_per_s: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a test declares before anything is measured."""
+
+    id: str
+    source: str
+    kind: ClaimKind
+    arms: tuple[str, ...]
+    on: tuple[str, ...] = ()
+    over: str | None = None
+    study: bool = False
+    server_flags: Mapping[str, Json] = field(default_factory=dict)
+
+    @property
+    def mode(self) -> Mode:
+        """The mode of its panels."""
+        return Mode.SPEED if self.kind is ClaimKind.SPEED else Mode.EXACT
+
+    @property
+    def cells(self) -> tuple[CellKey, ...]:
+        """Every cell that it needs, the reference first."""
+        arms = ((self.over,) if self.over else ()) + self.arms
+        return tuple(CellKey(self.mode, workload, arm) for workload in self.on for arm in arms)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The judgement of one claim, with what a reader needs to act on it."""
+
+    claim: str
+    status: Status
+    kind: ClaimKind
+    reason: Reason
+    measured: str
+    expected: str
+    source: str
+    detail: str = ""
+    remedy: str = ""
+    evidence: Mapping[str, Json] = field(default_factory=dict)
