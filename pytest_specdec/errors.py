@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 __all__ = [
+    "AccessRefusedError",
     "BaselineError",
     "BuildError",
     "ClientError",
@@ -11,6 +12,7 @@ __all__ = [
     "MetricsMissingError",
     "ModelError",
     "NeverReadyError",
+    "PortTakenError",
     "ProfileError",
     "RequestRefusedError",
     "ServerDiedError",
@@ -84,12 +86,20 @@ class NeverReadyError(ServerError):
     """The server runs but its ``/health`` never turned good."""
 
 
+class PortTakenError(ServerError):
+    """The server could not listen; this says nothing about the build."""
+
+
 class ClientError(SpecdecError):
     """A request that was answered with anything but the promised result."""
 
 
 class RequestRefusedError(ClientError):
     """An answer with an error status, or an error event in the stream."""
+
+
+class AccessRefusedError(ClientError):
+    """The server wants another key, or is not ready to answer."""
 
 
 class StreamBrokenError(ClientError):

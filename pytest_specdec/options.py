@@ -14,7 +14,7 @@ import pytest
 if TYPE_CHECKING:
     from pytest_specdec.records import Settings
 
-__all__ = ["OPTIONS", "Option", "add_to_parser", "settings_of"]
+__all__ = ["OPTIONS", "Option", "add_to_parser", "any_given", "settings_of"]
 
 
 class _BadValueError(ValueError):
@@ -209,6 +209,11 @@ class _Given:
     option: Option
     texts: list[str] = field(default_factory=list)
     origin: str = ""
+
+
+def any_given(config: pytest.Config) -> bool:
+    """Whether anything was set anywhere: without that there is nothing to check, and start-up stays light."""
+    return any(_given(option, config).texts for option in OPTIONS)
 
 
 def settings_of(config: pytest.Config) -> Settings:

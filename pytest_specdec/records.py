@@ -26,6 +26,7 @@ __all__ = [
     "Counters",
     "Estimate",
     "FigureKind",
+    "Finding",
     "Generation",
     "Inconclusive",
     "Json",
@@ -350,9 +351,10 @@ class CellKey:
 class Generation:
     """One request and everything observed of it.
 
-    ``tokens`` are all returned token ids, the final end-of-text included; ``event_ns`` and ``event_tokens`` are the
-    client's stamps of the stream's events and how many tokens each carried; ``alternatives`` has one entry per token
-    where the request asked for them, else it is empty. ``counters`` is None where other requests were in flight.
+    ``tokens`` are all returned token ids, the final end-of-text included. ``event_ns``, ``event_tokens`` and ``pieces``
+    are the client's stamps of the stream's events, how many tokens each carried, and its text. ``alternatives`` has one
+    entry per token where the request asked for them, else it is empty. ``counters`` is None where other requests were
+    in flight.
     """
 
     cell: CellKey
@@ -360,7 +362,6 @@ class Generation:
     block: int
     ordinal: int
     tokens: tuple[int, ...]
-    text: str
     stop_type: StopType
     truncated: bool
     timings: Timings
@@ -369,8 +370,30 @@ class Generation:
     ended_ns: int
     event_ns: tuple[int, ...]
     event_tokens: tuple[int, ...]
+    pieces: tuple[str, ...]
     alternatives: tuple[Alternative, ...] = ()
     voids: tuple[Void, ...] = ()
+
+    @property
+    def counted(self) -> Counters:
+        """The counters. Raises ValueError where they were not read."""
+        if self.counters is None:
+            raise ValueError(f"{self.prompt_id}: other requests were in flight, so its counters were not read")
+        return self.counters
+
+    @property
+    def text(self) -> str:
+        """The whole reply."""
+        return "".join(self.pieces)
+
+    def text_before(self, position: int) -> str:
+        """The text of the tokens before ``position``."""
+        seen = 0
+        for number, count in enumerate(self.event_tokens):
+            if seen + count > position:
+                return "".join(self.pieces[:number])
+            seen += count
+        return self.text
 
     @property
     def cycles(self) -> int:
@@ -380,11 +403,16 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """All generations of one build, arm and workload, and how its servers began."""
+    """All generations of one build, arm and workload; the server's log, None when it is elsewhere."""
 
     key: CellKey
     generations: tuple[Generation, ...]
-    log: str = ""
+    log: str | None = None
+    voids: tuple[Void, ...] = ()
+
+    def void_for(self, figure: FigureKind) -> Void | None:
+        """The first guard that spoils this kind of figure."""
+        return next((void for void in self.voids if figure in void.figures), None)
 
     @property
     def tokens(self) -> int:
@@ -489,6 +517,22 @@ class Claim:
         """Every cell that it needs, the reference first."""
         arms = ((self.over,) if self.over else ()) + self.arms
         return tuple(CellKey(self.mode, workload, arm) for workload in self.on for arm in arms)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one comparison came to; a claim's verdict is made of its findings.
+
+    ``measured`` and ``expected`` are one line each, for a person; ``detail`` may be several.
+    """
+
+    status: Status
+    reason: Reason
+    measured: str
+    expected: str
+    detail: str = ""
+    remedy: str = ""
+    evidence: Mapping[str, Json] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

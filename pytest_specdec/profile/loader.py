@@ -36,7 +36,9 @@ def load(name_or_path: str) -> Profile:
 def _document(name_or_path: str, seen: tuple[str, ...]) -> dict[str, Any]:
     if name_or_path in seen:
         raise ProfileError(
-            f"reading the profile {seen[0]}", f"it extends itself: {' → '.join((*seen, name_or_path))}", "cut the circle"
+            f"reading the profile {seen[0]}",
+            f"it extends itself: {' → '.join((*seen, name_or_path))}",
+            "cut the circle",
         )
     document = _parsed(name_or_path)
     parent = document.pop("extends", None)

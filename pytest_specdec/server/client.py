@@ -12,6 +12,7 @@ import httpx
 from httpx_sse import EventSource, SSEError
 
 from pytest_specdec.errors import (
+    AccessRefusedError,
     ClientError,
     MetricsMissingError,
     RequestRefusedError,
@@ -37,7 +38,7 @@ class _Stream:
     """What has arrived of one reply."""
 
     tokens: list[int] = field(default_factory=list)
-    text: list[str] = field(default_factory=list)
+    pieces: list[str] = field(default_factory=list)
     event_ns: list[int] = field(default_factory=list)
     event_tokens: list[int] = field(default_factory=list)
     alternatives: list[Alternative] = field(default_factory=list)
@@ -46,12 +47,12 @@ class _Stream:
     def take(self, event: dict[str, Any], stamp_ns: int) -> None:
         """Add one event. Raises KeyError, TypeError or ValueError when it is not a completion event."""
         tokens = [int(token) for token in event.get("tokens", ())]
-        if tokens:
+        if tokens or event["content"]:
             self.tokens += tokens
             self.event_ns.append(stamp_ns)
             self.event_tokens.append(len(tokens))
+            self.pieces.append(event["content"])
             self.alternatives += [_alternative(row) for row in event.get("completion_probabilities", ())]
-        self.text.append(event["content"])
         if event["stop"]:
             self.final = event
 
@@ -166,7 +167,9 @@ class Client:
                     return
                 decoded = self._json(event.data, prompt_id)
                 if not isinstance(decoded, dict) or event.event == "error" or "error" in decoded:
-                    raise self._error(RequestRefusedError, prompt_id, f"an error in the stream: {event.data[:_BODY_SHOWN]}")
+                    raise self._error(
+                        RequestRefusedError, prompt_id, f"an error in the stream: {event.data[:_BODY_SHOWN]}"
+                    )
                 yield decoded
         except SSEError as error:
             raise self._error(StreamBrokenError, prompt_id, f"the answer is not an event stream: {error}") from None
@@ -202,7 +205,7 @@ class Client:
     def _refuse_status(self, response: httpx.Response, prompt_id: str) -> None:
         if response.status_code != httpx.codes.OK:
             why = f"HTTP {response.status_code}: {response.text[:_BODY_SHOWN]}"
-            raise self._error(RequestRefusedError, prompt_id, why)
+            raise self._error(_refusal(response.status_code), prompt_id, why)
 
     def _transport_error(self, error: httpx.HTTPError, prompt_id: str) -> ClientError:
         died = self._died(prompt_id, f"{type(error).__name__}: {error}")
@@ -224,13 +227,23 @@ class Client:
         return self._error(ServerDiedError, prompt_id, f"the server ended with code {code} during the request ({seen})")
 
     def _error(
-        self, kind: type[ClientError], prompt_id: str, why: str, remedy: str = "send the same prompt by hand; the log says more"
+        self,
+        kind: type[ClientError],
+        prompt_id: str,
+        why: str,
+        remedy: str = "send the same prompt by hand; the log says more",
     ) -> ClientError:
         tried = f"asking the server of arm {self.server.arm} for prompt {prompt_id}"
         return kind(tried, why, remedy, self.server.log_tail())
 
     def _live_cell(self) -> CellKey:
         return CellKey(Mode.EXACT, "live", self.server.arm)
+
+
+def _refusal(status_code: int) -> type[ClientError]:
+    """A wrong key and a server that is still loading say nothing about the build."""
+    about_access = (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN, httpx.codes.SERVICE_UNAVAILABLE)
+    return AccessRefusedError if status_code in about_access else RequestRefusedError
 
 
 def _alternative(row: Mapping[str, Any]) -> Alternative:
@@ -254,7 +267,6 @@ def _generation(
         block=block,
         ordinal=ordinal,
         tokens=tuple(stream.tokens),
-        text="".join(stream.text),
         stop_type=StopType(final["stop_type"]),
         truncated=bool(final["truncated"]),
         timings=_timings(final["timings"]),
@@ -263,6 +275,7 @@ def _generation(
         ended_ns=ended_ns,
         event_ns=tuple(stream.event_ns),
         event_tokens=tuple(stream.event_tokens),
+        pieces=tuple(stream.pieces),
         alternatives=tuple(stream.alternatives),
     )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pytest_specdec.records import Arm, Json, Mode, Profile
 
-__all__ = ["HIDDEN", "ModelArguments", "argv", "redacted"]
+__all__ = ["HIDDEN", "ModelArguments", "argv", "redacted", "speculation"]
 
 HIDDEN = "***"
 
@@ -40,7 +40,12 @@ def argv(
     ``extra_flags`` are a claim's own and replace the profile's of the same name; ``arm_args`` are the user's, appended
     to every speculative arm.
     """
-    flags = {**profile.server_flags, **_mode_flags(profile, arm, mode), **_speculative_flags(arm), **(extra_flags or {})}
+    flags = {
+        **profile.server_flags,
+        **_mode_flags(profile, arm, mode),
+        **_speculative_flags(arm),
+        **(extra_flags or {}),
+    }
     return (
         *launcher,
         *command,
@@ -49,6 +54,11 @@ def argv(
         *_words(flags),
         *(arm_args if arm.drafted else ()),
     )
+
+
+def speculation(arm: Arm) -> str:
+    """The words of the command line that make this arm what it is, without models and paths."""
+    return " ".join(_words(_speculative_flags(arm)))
 
 
 def redacted(arguments: Sequence[str], api_key: str) -> tuple[str, ...]:

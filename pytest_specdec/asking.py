@@ -1,0 +1,77 @@
+"""What the fixtures ``cells`` and ``server`` hand out: only what the claim declared, and only when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+
+from pytest_specdec.errors import SuiteError
+from pytest_specdec.judge import Judge
+from pytest_specdec.records import Cell, CellKey, Claim
+from pytest_specdec.server.client import Client
+from pytest_specdec.session import Run
+
+__all__ = ["CellMap", "LiveArm"]
+
+
+class CellMap(Mapping[str, Cell]):
+    """The declared cells of one claim by arm, measured when they are first asked for."""
+
+    def __init__(self, claim: Claim, get: Callable[[CellKey], Cell], workload: str | None = None) -> None:
+        self._claim = claim
+        self._get = get
+        self._workload = workload
+
+    def on(self, workload: str) -> CellMap:
+        """The cells of one of several workloads."""
+        if workload not in self._claim.on:
+            raise _undeclared(self._claim, f"cells on {workload!r}", f"on={list(self._claim.on)}")
+        return CellMap(self._claim, self._get, workload)
+
+    def __getitem__(self, arm: str) -> Cell:
+        key = self._keys().get(arm)
+        if key is None:
+            raise _undeclared(self._claim, f"a cell of {arm!r}", f"the arms {list(self._keys())}")
+        return self._get(key)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys())
+
+    def __len__(self) -> int:
+        return len(self._keys())
+
+    def _keys(self) -> dict[str, CellKey]:
+        workload = self._workload
+        if workload is None:
+            if len(self._claim.on) != 1:
+                raise _undeclared(self._claim, "a cell without its workload", f"on={list(self._claim.on)}")
+            workload = self._claim.on[0]
+        return {key.arm: key for key in self._claim.cells if key.workload == workload}
+
+
+class LiveArm:
+    """Live servers of one claim's arms, outside panels, stopped at the test's end."""
+
+    def __init__(self, claim: Claim, run: Run, judge: Judge, stack: ExitStack) -> None:
+        self._claim = claim
+        self._run = run
+        self._judge = judge
+        self._stack = stack
+
+    def start(self, arm: str | None = None) -> Client:
+        """A client of a fresh server of ``arm``, the claim's first by default."""
+        name = arm or self._claim.arms[0]
+        if name not in (*self._claim.arms, self._claim.over):
+            raise _undeclared(self._claim, f"a server of {name!r}", f"the arms {list(self._claim.arms)}")
+        self._judge.measured_something = True
+        opened = self._run.servers.running(self._run.arm(name), self._claim.mode, self._claim.server_flags)
+        live = self._stack.enter_context(opened)
+        return self._stack.enter_context(Client(live, self._run.profile.stall_timeout_s))
+
+
+def _undeclared(claim: Claim, asked: str, declared: str) -> SuiteError:
+    return SuiteError(
+        f"asking for {asked} in the claim {claim.id}",
+        f"it declares {declared}",
+        "declare in the marker whatever the test uses, so that it can be planned",
+    )

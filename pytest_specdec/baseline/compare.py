@@ -1,0 +1,97 @@
+"""One measured value against its stored entry."""
+
+from __future__ import annotations
+
+import math
+from datetime import date
+
+from pytest_specdec.baseline.entries import Comparability, Direction, Entry, EntryKind
+from pytest_specdec.records import Finding, Json, Reason, Status
+
+__all__ = ["OLD_DAYS", "compare"]
+
+OLD_DAYS = 90
+
+
+def compare(entry: Entry, value: float, unit: str, comparability: Comparability, today: date) -> Finding:
+    """Judge ``value`` by a recorded or published entry.
+
+    A recorded one needs equal models, workload and arm, else the finding is void. A published one from another device
+    gives its direction and floor only.
+    """
+    if not math.isfinite(value):
+        return Finding(Status.VOID, Reason.ARITHMETIC, f"{value} {unit}", "a finite figure")
+    if entry.kind is EntryKind.RECORDED:
+        return _recorded(entry, value, unit, comparability, today)
+    return _published(entry, value, unit)
+
+
+def _recorded(entry: Entry, value: float, unit: str, comparability: Comparability, today: date) -> Finding:
+    stored, tolerance = entry.value or 0.0, entry.tolerance or 0.0
+    measured = f"{value:.3f} {unit}"
+    expected = f"{stored:.3f} {unit} ± {tolerance:.0%} ({entry.provenance['build']}, {entry.provenance['date']})"
+    evidence: dict[str, Json] = {"value": value, "recorded": stored, "tolerance": tolerance, "unit": unit}
+    different = _differences(entry.comparability, comparability)
+    if different:
+        return Finding(
+            Status.VOID, Reason.BASELINE_MISMATCH, measured, expected, "\n".join(different),
+            "record anew with --specdec-update-baseline after a look at what changed", evidence,
+        )  # fmt: skip
+    change = value / stored - 1 if stored else math.inf
+    evidence["change"] = change
+    if _against(entry.direction, change, tolerance):
+        detail = f"it moved by {change:+.1%}, which is worse by more than {tolerance:.0%}"
+        return Finding(Status.FAIL, Reason.RECORD_MOVED, measured, expected, detail, evidence=evidence)
+    return Finding(
+        Status.PASS, Reason.HELD, measured, expected, _remarks(entry, change, tolerance, today), evidence=evidence
+    )
+
+
+def _published(entry: Entry, value: float, unit: str) -> Finding:
+    measured = f"{value:.3f} {unit}"
+    published = f"published {entry.value:g} {entry.unit} on {entry.device}"
+    evidence: dict[str, Json] = {"value": value, "published": entry.value, "floor": entry.floor, "unit": unit}
+    if entry.floor is None:
+        return Finding(
+            Status.PASS, Reason.HELD, measured, f"{published}; no floor stated", entry.caveat, evidence=evidence
+        )
+    worse = value > entry.floor if entry.direction is Direction.LOWER else value < entry.floor
+    word = "at most" if entry.direction is Direction.LOWER else "at least"
+    expected = f"{word} {entry.floor:g} {unit} ({published})"
+    if worse:
+        return Finding(Status.FAIL, Reason.BELOW_FLOOR, measured, expected, entry.caveat, evidence=evidence)
+    return Finding(Status.PASS, Reason.HELD, measured, expected, entry.caveat, evidence=evidence)
+
+
+def _against(direction: Direction, change: float, tolerance: float) -> bool:
+    if direction is Direction.HIGHER:
+        return change < -tolerance
+    if direction is Direction.LOWER:
+        return change > tolerance
+    return abs(change) > tolerance
+
+
+def _differences(stored: Comparability | None, now: Comparability) -> list[str]:
+    if stored is None:
+        return ["the entry does not say what it was recorded with"]
+    lines = [
+        f"model {name}: recorded with {stored.models.get(name, 'none')[:12]}, "
+        f"measured with {now.models.get(name, 'none')[:12]}"
+        for name in sorted({*stored.models, *now.models})
+        if stored.models.get(name) != now.models.get(name)
+    ]
+    for name in ("workload", "workload_sha256", "arm"):
+        before, after = getattr(stored, name), getattr(now, name)
+        if before != after:
+            lines.append(f"{name}: recorded with {before}, measured with {after}")
+    return lines
+
+
+def _remarks(entry: Entry, change: float, tolerance: float, today: date) -> str:
+    remarks = []
+    if abs(change) > tolerance:
+        remarks.append(f"better by {abs(change):.1%}: record it, or a later loss of it goes unseen")
+    age = (today - date.fromisoformat(str(entry.provenance["date"]))).days
+    if age > OLD_DAYS:
+        remarks.append(f"the record is {age} days old: record anew")
+    return "; ".join(remarks)

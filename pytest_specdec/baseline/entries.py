@@ -1,0 +1,91 @@
+"""What a baseline file holds, as frozen values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from pytest_specdec.records import Json
+
+__all__ = ["Comparability", "Direction", "Entry", "EntryKind", "KnownDeviation", "Lineage"]
+
+
+class EntryKind(StrEnum):
+    """How far an entry reaches."""
+
+    INVARIANT = "invariant"
+    PUBLISHED = "published"
+    RECORDED = "recorded"
+
+
+class Direction(StrEnum):
+    """Which way is better."""
+
+    HIGHER = "higher"
+    LOWER = "lower"
+    EQUAL = "equal"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparability:
+    """What must be equal for a recorded value to mean anything: hashes of models and workload, the arm's flags."""
+
+    models: Mapping[str, str]
+    workload: str
+    workload_sha256: str
+    arm: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """What a behaviour is for a range of build numbers, both ends included; None is open."""
+
+    name: str
+    first_build: int | None
+    last_build: int | None
+    expect: str
+
+    def covers(self, build: int | None) -> bool:
+        """An unknown build belongs to the lineage that is still open."""
+        if build is None:
+            return self.last_build is None
+        return (self.first_build or 0) <= build and (self.last_build is None or build <= self.last_build)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownDeviation:
+    """A bug that upstream has in a range of builds: named, and not held against a pull request."""
+
+    claim: str  # a shell pattern over claim ids
+    reason: str
+    first_build: int | None
+    last_build: int | None
+    reference: str
+    instead: str
+    seen: str
+
+    def covers(self, build: int | None) -> bool:
+        """An unknown build is taken for a current one."""
+        if build is None:
+            return self.last_build is None
+        return (self.first_build or 0) <= build and (self.last_build is None or build <= self.last_build)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One claim's stored value. ``tolerance`` is relative; ``floor`` is the one-sided bound of a published entry."""
+
+    claim: str
+    kind: EntryKind
+    value: float | None = None
+    unit: str = ""
+    tolerance: float | None = None
+    direction: Direction = Direction.HIGHER
+    floor: float | None = None
+    source: str = ""
+    caveat: str = ""
+    device: str = ""
+    lineages: tuple[Lineage, ...] = ()
+    comparability: Comparability | None = None
+    provenance: Mapping[str, Json] = field(default_factory=dict)

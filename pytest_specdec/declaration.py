@@ -1,0 +1,81 @@
+"""From ``@pytest.mark.claim(…)`` to a frozen ``Claim``, its repetition over arms and its selection markers."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pytest_specdec.errors import ProfileError, SuiteError
+from pytest_specdec.markers import FAMILIES
+from pytest_specdec.profile import compose
+from pytest_specdec.records import Claim, ClaimKind, Json, Profile
+
+__all__ = ["claim_of", "repeated_over", "selection_markers"]
+
+_KEYWORDS = ("source", "kind", "arm", "arms", "over", "on", "each", "study", "server_flags")
+_EACH_JUDGED = "judged"
+
+
+def claim_of(args: Sequence[Any], keywords: Mapping[str, Any], repeated_arm: str | None) -> Claim:
+    """The claim that a marker declares. ``repeated_arm`` is this test's arm where the marker has ``each=``.
+
+    Raises SuiteError when the declaration is not one.
+    """
+    tried = f"reading the declaration claim({', '.join(map(repr, args))})"
+    if len(args) != 1 or not isinstance(args[0], str) or not args[0]:
+        raise SuiteError(tried, "its one positional argument is the claim's id", 'write claim("width.clamp", source=…)')
+    for name in keywords:
+        if name not in _KEYWORDS:
+            near = difflib.get_close_matches(name, _KEYWORDS, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else "known: " + ", ".join(_KEYWORDS)
+            raise SuiteError(tried, f"unknown keyword {name!r}; {hint}", "correct it")
+    if not keywords.get("source"):
+        raise SuiteError(tried, "it has no source", 'say where the claim comes from, as in source="study 8"')
+    arms = _arms(keywords, repeated_arm, tried)
+    over = keywords.get("over")
+    kind = ClaimKind(keywords.get("kind", ClaimKind.SPEED if over else ClaimKind.EXACT))
+    on = keywords.get("on", ())
+    flags: Mapping[str, Json] = {"--" + name: value for name, value in keywords.get("server_flags", {}).items()}
+    return Claim(
+        id=f"{args[0]}[{repeated_arm}]" if repeated_arm else args[0],
+        source=keywords["source"],
+        kind=kind,
+        arms=arms,
+        on=(on,) if isinstance(on, str) else tuple(on),
+        over=over,
+        study=bool(keywords.get("study", False)),
+        server_flags=flags,
+    )
+
+
+def repeated_over(keywords: Mapping[str, Any], profile: Profile) -> tuple[str, ...]:
+    """The arms of ``each=``: a list of names, or ``judged`` for all that the profile judges; empty without it."""
+    each = keywords.get("each", ())
+    if each == _EACH_JUDGED:
+        return profile.judged_arms
+    return (each,) if isinstance(each, str) else tuple(each)
+
+
+def selection_markers(claim: Claim, profile: Profile) -> tuple[str, ...]:
+    """Families of every arm involved, and the kind; ``study`` claims have no family."""
+    if claim.study:
+        return ("study", claim.kind.value)
+    families = dict.fromkeys(family for arm in claim.arms for family in _families(profile, arm))
+    return (*families, claim.kind.value)
+
+
+def _arms(keywords: Mapping[str, Any], repeated_arm: str | None, tried: str) -> tuple[str, ...]:
+    single = [keywords["arm"]] if "arm" in keywords else []
+    arms = (*([repeated_arm] if repeated_arm else []), *single, *keywords.get("arms", ()))
+    if not arms:
+        raise SuiteError(tried, "it names no arm", "give arm=, arms= or each=")
+    return arms
+
+
+def _families(profile: Profile, arm: str) -> Iterable[str]:
+    """An arm that the profile lacks is not judged, but still selected by the family that its name says."""
+    try:
+        return compose(profile, arm).families
+    except ProfileError:
+        return [family for family in FAMILIES if arm.startswith(family)]

@@ -1,0 +1,78 @@
+"""What a suite may ask for. Imports what it needs only when a claim's test runs, since every pytest run loads this."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_specdec.keys import CLAIM, JUDGE, RUN
+
+if TYPE_CHECKING:
+    from pytest_specdec.asking import CellMap, LiveArm
+    from pytest_specdec.judge import BaselineJudge, Judge
+    from pytest_specdec.records import Cell, CellKey, Claim
+    from pytest_specdec.session import Run
+
+__all__ = ["arm", "baseline", "cells", "claim", "server"]
+
+
+@pytest.fixture
+def claim(request: pytest.FixtureRequest) -> Judge:
+    """The claim under judgement: ``claim.holds(condition, measured=…, expected=…)`` and ``claim.judge(finding)``."""
+    return _state(request)[2]
+
+
+@pytest.fixture
+def arm(request: pytest.FixtureRequest) -> str:
+    """The arm that a claim with ``each=`` is repeated for."""
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+def cells(request: pytest.FixtureRequest) -> CellMap:
+    """The measured cells of the declared arms: ``cells["dflash2"]``, or ``cells.on("code")["dflash2"]``."""
+    from pytest_specdec.asking import CellMap
+
+    run, declared, judge = _state(request)
+
+    def get(key: CellKey) -> Cell:
+        judge.measured_something = True
+        return run.cells.get(key)
+
+    return CellMap(declared, get)
+
+
+@pytest.fixture
+def baseline(request: pytest.FixtureRequest) -> BaselineJudge:
+    """The claim's stored entry: ``baseline.holds(value, unit=…)`` compares with it or records it."""
+    from pytest_specdec.judge import BaselineJudge
+
+    run, _, judge = _state(request)
+    return BaselineJudge(judge, run)
+
+
+@pytest.fixture
+def server(request: pytest.FixtureRequest) -> Iterator[LiveArm]:
+    """Live servers of the declared arms: ``server.start()`` gives a client of a fresh one, stopped at the end."""
+    from pytest_specdec.asking import LiveArm
+
+    run, declared, judge = _state(request)
+    with ExitStack() as stack:
+        yield LiveArm(declared, run, judge, stack)
+
+
+def _state(request: pytest.FixtureRequest) -> tuple[Run, Claim, Judge]:
+    from pytest_specdec.errors import SuiteError
+
+    item: pytest.Item = request.node
+    if CLAIM not in item.stash:
+        raise SuiteError(
+            f"giving the fixture {request.fixturename} to {item.nodeid}",
+            "the test declares no claim",
+            'mark it with @pytest.mark.claim("…", source="…", arm="…")',
+        )
+    return item.config.stash[RUN], item.stash[CLAIM], item.stash[JUDGE]

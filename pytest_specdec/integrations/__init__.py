@@ -1,0 +1,1 @@
+"""Other pytest plugins that this one works with."""

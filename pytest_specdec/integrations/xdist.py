@@ -1,0 +1,33 @@
+"""pytest-xdist: all workers share one run directory, which the controller names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_specdec.keys import RUN_DIR, SETTINGS
+from pytest_specdec.options import settings_of
+
+__all__ = ["pytest_configure_node", "pytest_sessionstart"]
+
+_KEY = "specdec_run_dir"
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """A worker takes the directory that it was sent."""
+    sent = getattr(session.config, "workerinput", {}).get(_KEY)
+    if sent:
+        session.config.stash[RUN_DIR] = sent
+
+
+def pytest_configure_node(node: Any) -> None:
+    """The controller chooses the directory once and sends it with each worker's input."""
+    from pytest_specdec.session import new_run_dir
+
+    config: pytest.Config = node.config
+    if SETTINGS not in config.stash:
+        config.stash[SETTINGS] = settings_of(config)
+    if RUN_DIR not in config.stash:
+        config.stash[RUN_DIR] = str(config.stash[SETTINGS].run_dir or new_run_dir(config.rootpath))
+    node.workerinput[_KEY] = config.stash[RUN_DIR]

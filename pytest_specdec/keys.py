@@ -1,0 +1,24 @@
+"""Where the plugin keeps its state in pytest's stashes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pytest_specdec.baseline import Record
+    from pytest_specdec.judge import Judge
+    from pytest_specdec.records import Claim, Profile, Settings, Verdict
+    from pytest_specdec.session import Run
+
+__all__ = ["CLAIM", "JUDGE", "PROFILE", "RECORDS", "RUN", "RUN_DIR", "SETTINGS", "VERDICTS"]
+
+SETTINGS: pytest.StashKey[Settings] = pytest.StashKey()
+PROFILE: pytest.StashKey[Profile] = pytest.StashKey()
+RUN: pytest.StashKey[Run] = pytest.StashKey()
+RUN_DIR: pytest.StashKey[str] = pytest.StashKey()
+CLAIM: pytest.StashKey[Claim] = pytest.StashKey()
+JUDGE: pytest.StashKey[Judge] = pytest.StashKey()
+RECORDS: pytest.StashKey[list[Record]] = pytest.StashKey()
+VERDICTS: pytest.StashKey[list[tuple[str, Verdict]]] = pytest.StashKey()  # the test's id with each

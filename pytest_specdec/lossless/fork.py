@@ -1,0 +1,56 @@
+"""The first position at which a drafted reply leaves the base's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from pytest_specdec.records import Generation
+
+__all__ = ["Fork", "first_fork"]
+
+_CONTEXT_CHARACTERS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """Token ids are None where that side had already ended.
+
+    ``second_token`` and ``gap_nats`` are the base's second choice at this position and its distance to the first, both
+    None where the base gave no alternatives; ``context`` is the end of the base's text before the position.
+    """
+
+    prompt_id: str
+    position: int
+    base_token: int | None
+    other_token: int | None
+    second_token: int | None
+    gap_nats: float | None
+    context: str
+
+    def is_tie(self, noise_nats: float) -> bool:
+        """Whether rounding explains it: the other token is the base's second choice, no further than the noise."""
+        if self.gap_nats is None or self.other_token is None:
+            return False
+        return self.other_token == self.second_token and self.gap_nats <= noise_nats
+
+
+def first_fork(base: Generation, other: Generation) -> Fork | None:
+    """None when both replies have the same tokens and the same length."""
+    for position, (mine, theirs) in enumerate(zip_longest(base.tokens, other.tokens)):
+        if mine != theirs:
+            return _fork(base, position, mine, theirs)
+    return None
+
+
+def _fork(base: Generation, position: int, mine: int | None, theirs: int | None) -> Fork:
+    alternative = base.alternatives[position] if position < len(base.alternatives) else None
+    return Fork(
+        prompt_id=base.prompt_id,
+        position=position,
+        base_token=mine,
+        other_token=theirs,
+        second_token=alternative.token if alternative else None,
+        gap_nats=alternative.gap_nats if alternative else None,
+        context=base.text_before(position)[-_CONTEXT_CHARACTERS:],
+    )

@@ -1,0 +1,167 @@
+"""Measures each cell once, keeps it or its failure, and hands it out as often as claims ask."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_specdec.errors import (
+    ClientError,
+    MetricsMissingError,
+    RequestRefusedError,
+    ServerDiedError,
+    ServerError,
+    ServerExitedError,
+    SpecdecError,
+    StreamBrokenError,
+    StreamStalledError,
+)
+from pytest_specdec.measure.ledger import Ledger, plain
+from pytest_specdec.measure.servers import Servers
+from pytest_specdec.records import (
+    Arm,
+    Cell,
+    CellKey,
+    FigureKind,
+    Generation,
+    Json,
+    Reason,
+    Status,
+    Void,
+    Workload,
+)
+from pytest_specdec.server.client import Client
+from pytest_specdec.server.process import LiveServer
+
+__all__ = ["CellFailedError", "Cells", "failure_of"]
+
+_SYNTHETIC = "--spec-synth-"
+
+# Out of memory, or somebody's hand: directly, and as a shell or a container runtime reports it.
+_KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
+
+# A status and a reason for each way in which a server can fail us once it was ready; the first that fits counts.
+_FAILURES: tuple[tuple[type[SpecdecError], Status, Reason], ...] = (
+    (ServerDiedError, Status.FAIL, Reason.SERVER_DIED),
+    (RequestRefusedError, Status.FAIL, Reason.REQUEST_REFUSED),
+    (StreamStalledError, Status.VOID, Reason.SERVER_STALLED),
+    (StreamBrokenError, Status.VOID, Reason.STREAM_BROKEN),
+    (MetricsMissingError, Status.VOID, Reason.METRICS_MISSING),
+    (ClientError, Status.VOID, Reason.SERVER_FAILED),
+    (ServerError, Status.VOID, Reason.SERVER_FAILED),
+)
+
+
+class CellFailedError(Exception):
+    """A cell that could not be measured; every claim that needs it is judged by this.
+
+    ``status`` is NOT_JUDGED when the build cannot run the arm: the baseline decides whether that is a loss.
+    """
+
+    def __init__(self, key: CellKey, status: Status, reason: Reason, summary: str, detail: str) -> None:
+        super().__init__(summary)
+        self.key = key
+        self.status = status
+        self.reason = reason
+        self.summary = summary
+        self.detail = detail
+
+
+@dataclass
+class Cells:
+    """The cells of one run. ``progress`` is told what happens, for the screen."""
+
+    servers: Servers
+    ledger: Ledger
+    workload: Callable[[str], Workload]
+    arm: Callable[[str], Arm]
+    stall_timeout_s: float
+    progress: Callable[[str], None]
+
+    def __post_init__(self) -> None:
+        self._known: dict[CellKey, Cell | CellFailedError] = {}
+
+    def get(self, key: CellKey) -> Cell:
+        """The cell, measured now if nobody has. Raises CellFailedError, the same again for every later caller."""
+        if key not in self._known:
+            with self.ledger.locked(str(key)):
+                finished = self.ledger.cells().get(key)
+                self._known[key] = self._load(key, finished) if finished else self._measure(key)
+        found = self._known[key]
+        if isinstance(found, CellFailedError):
+            raise found
+        return found
+
+    def _load(self, key: CellKey, row: Mapping[str, Any]) -> Cell | CellFailedError:
+        if row["failure"]:
+            failure = row["failure"]
+            return CellFailedError(
+                key, Status(failure["status"]), Reason(failure["reason"]), failure["summary"], failure["detail"]
+            )
+        workload = self.workload(key.workload)
+        # A killed run may have left a first part of this cell; what counts are the generations of its last attempt.
+        generations = self.ledger.generations(key)[-len(workload.prompts) :]
+        return Cell(key, generations, row["log"], self._voids(self.arm(key.arm)))
+
+    def _measure(self, key: CellKey) -> Cell | CellFailedError:
+        arm = self.arm(key.arm)
+        self.progress(f"measuring {key}")
+        try:
+            cell = self._measured(key, arm)
+        except (ServerError, ClientError) as error:
+            failure = failure_of(key, arm, error)
+            self.ledger.finish_cell(key, None, plain(vars(failure)))
+            return failure
+        self.ledger.finish_cell(key, cell.log)
+        return cell
+
+    def _measured(self, key: CellKey, arm: Arm) -> Cell:
+        workload = self.workload(key.workload)
+        self._refuse_unknown_flags(key, arm)
+        with self.servers.running(arm, key.mode) as server:
+            with Client(server, self.stall_timeout_s) as client:
+                generations = self._generations(key, arm, workload, client)
+            log = _log_of(server)
+        return Cell(key, generations, log, self._voids(arm))
+
+    def _generations(self, key: CellKey, arm: Arm, workload: Workload, client: Client) -> tuple[Generation, ...]:
+        # Only without a drafter are the log probabilities of every token to be had.
+        request: Mapping[str, Json] = workload.request if arm.drafted else {**workload.request, "n_probs": 2}
+        generations = []
+        for ordinal, prompt in enumerate(workload.prompts):
+            generation = client.generate(prompt.text, request, prompt_id=prompt.id, cell=key, ordinal=ordinal)
+            self.ledger.append(generation)
+            generations.append(generation)
+            self.progress(f"measuring {key}: {ordinal + 1} of {len(workload.prompts)} prompts")
+        return tuple(generations)
+
+    def _refuse_unknown_flags(self, key: CellKey, arm: Arm) -> None:
+        unknown = self.servers.unknown_flags(arm, key.mode)
+        if unknown:
+            raise ServerExitedError(
+                f"starting the arm {arm.name} on {self.servers.identity.label}",
+                f"the build's --help does not list {', '.join(unknown)}",
+                "use a build that has them, or a profile without them",
+            )
+
+    def _voids(self, arm: Arm) -> tuple[Void, ...]:
+        synthetic = [flag for flag in self.servers.flags_of(arm) if flag.startswith(_SYNTHETIC)]
+        if not synthetic:
+            return ()
+        spoiled = frozenset({FigureKind.SPEED, FigureKind.ACCEPTANCE})
+        return (Void(Reason.SYNTHETIC_ACCEPTANCE, spoiled, f"the server runs with {' '.join(synthetic)}"),)
+
+
+def failure_of(key: CellKey, arm: Arm, error: SpecdecError) -> CellFailedError:
+    """What a failed start or request means for the claims that need this cell."""
+    if isinstance(error, ServerExitedError) and arm.drafted and error.exit_code not in _KILLED:
+        summary = f"the build cannot run the arm {arm.name}: {error.why}"
+        return CellFailedError(key, Status.NOT_JUDGED, Reason.ARM_UNAVAILABLE, summary, str(error))
+    status, reason = next((status, reason) for kind, status, reason in _FAILURES if isinstance(error, kind))
+    return CellFailedError(key, status, reason, error.why, str(error))
+
+
+def _log_of(server: LiveServer) -> str | None:
+    return server.log() or None

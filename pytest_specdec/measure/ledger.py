@@ -1,0 +1,165 @@
+"""The run directory: who measured what, every generation as it ended, and the logs of the servers.
+
+``run.json`` holds the identity, ``generations.jsonl`` one generation per line, ``cells.jsonl`` which cells are complete
+or have failed. Lines are written whole and flushed, so that a killed run stays readable up to its last generation.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+from pytest_specdec.errors import LedgerError
+from pytest_specdec.records import (
+    Alternative,
+    CellKey,
+    Counters,
+    FigureKind,
+    Generation,
+    Json,
+    Mode,
+    Reason,
+    StopType,
+    Timings,
+    Void,
+)
+
+__all__ = ["Ledger", "plain"]
+
+
+class Ledger:
+    """One run directory. Several processes may append to it; ``locked`` keeps them apart where order matters."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        try:
+            (directory / "logs").mkdir(parents=True, exist_ok=True)
+            (directory / "locks").mkdir(exist_ok=True)
+        except OSError as error:
+            raise LedgerError(
+                f"making the run directory {directory}", str(error), "choose another with --specdec-run-dir"
+            ) from None
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether a run has left its identity here."""
+        return (self.directory / "run.json").exists()
+
+    def begin(self, identity: Mapping[str, Json]) -> None:
+        """Write ``run.json``."""
+        self._write("run.json", identity)
+
+    def write_results(self, results: Mapping[str, Json]) -> Path:
+        """Write ``results.json`` and return its path."""
+        return self._write("results.json", results)
+
+    def append(self, generation: Generation) -> None:
+        """Keep one generation, on disk before this returns."""
+        self._append_line("generations.jsonl", plain(generation))
+
+    def finish_cell(self, key: CellKey, log: str | None, failure: Mapping[str, Json] | None = None) -> None:
+        """Mark a cell as complete, or as failed so that nobody tries it again in this run."""
+        self._append_line("cells.jsonl", {"cell": plain(key), "log": log, "failure": failure})
+
+    def cells(self) -> dict[CellKey, Mapping[str, Any]]:
+        """The finished cells: key → its line in ``cells.jsonl``."""
+        return {_cell_key(row["cell"]): row for row in self._lines("cells.jsonl")}
+
+    def generations(self, key: CellKey) -> tuple[Generation, ...]:
+        """Every generation of one cell, in the order in which they ended."""
+        return tuple(g for g in map(_generation, self._lines("generations.jsonl")) if g.cell == key)
+
+    def log_path(self, stem: str) -> Path:
+        """A log file that is not there yet."""
+        number = len(list((self.directory / "logs").glob("*.log"))) + 1
+        return self.directory / "logs" / f"{number:03d}-{stem.replace('/', '-')}.log"
+
+    def locked(self, name: str) -> FileLock:
+        """A lock of this run, between the processes that work for it."""
+        return FileLock(self.directory / "locks" / f"{name.replace('/', '-')}.lock")
+
+    def _append_line(self, name: str, content: Json) -> None:
+        line = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
+        try:
+            with (self.directory / name).open("ab", buffering=0) as handle:
+                handle.write(line.encode())
+        except OSError as error:
+            raise LedgerError(
+                f"keeping a measurement in {self.directory / name}", str(error), "make room, or use --specdec-run-dir"
+            ) from None
+
+    def _lines(self, name: str) -> Iterator[dict[str, Any]]:
+        """A last line that a killed run left unfinished is passed over."""
+        path = self.directory / name
+        if not path.exists():
+            return
+        with path.open("rb") as handle:
+            for line in handle:
+                if line.endswith(b"\n"):
+                    yield json.loads(line)
+
+    def _write(self, name: str, content: Mapping[str, Json]) -> Path:
+        path = self.directory / name
+        unfinished = path.with_suffix(".partial")
+        unfinished.write_text(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n", "utf-8")
+        unfinished.replace(path)
+        return path
+
+
+def plain(value: object) -> Json:
+    """A record as JSON values. Infinities and NaN, which JSON has no word for, become None."""
+    if isinstance(value, Enum):
+        return value.value
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, (set, frozenset)):
+        return sorted(plain(item) for item in value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Path):
+        return str(value)
+    return value
+
+
+def _generation(row: Mapping[str, Any]) -> Generation:
+    counters = row["counters"]
+    return Generation(
+        **{
+            **row,
+            "cell": _cell_key(row["cell"]),
+            "tokens": tuple(row["tokens"]),
+            "stop_type": StopType(row["stop_type"]),
+            "timings": Timings(**row["timings"]),
+            "counters": counters
+            and Counters(**{**counters, "accepted_per_position": tuple(counters["accepted_per_position"])}),
+            "event_ns": tuple(row["event_ns"]),
+            "event_tokens": tuple(row["event_tokens"]),
+            "pieces": tuple(row["pieces"]),
+            "alternatives": tuple(map(_alternative, row["alternatives"])),
+            "voids": tuple(map(_void, row["voids"])),
+        }
+    )
+
+
+def _cell_key(row: Mapping[str, Any]) -> CellKey:
+    return CellKey(**{**row, "mode": Mode(row["mode"])})
+
+
+def _alternative(row: Mapping[str, Any]) -> Alternative:
+    gap = row["gap_nats"]
+    return Alternative(row["token"], float("inf") if gap is None else float(gap))
+
+
+def _void(row: Mapping[str, Any]) -> Void:
+    return Void(Reason(row["reason"]), frozenset(map(FigureKind, row["figures"])), row["detail"])

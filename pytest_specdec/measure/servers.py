@@ -1,0 +1,177 @@
+"""Gives a live server of any arm: launched from the build, or attached where the user named a URL."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from pytest_specdec.errors import ServerError
+from pytest_specdec.measure.ledger import Ledger
+from pytest_specdec.profile import ModelFile, resolve
+from pytest_specdec.records import Arm, BuildIdentity, Capabilities, Json, Mode, Profile
+from pytest_specdec.server.build import Build
+from pytest_specdec.server.command import ModelArguments, argv, redacted
+from pytest_specdec.server.process import (
+    AttachedServer,
+    LaunchedServer,
+    LiveServer,
+    Warden,
+    allowed_environment,
+    new_api_key,
+    pick_port,
+    spawn,
+    wait_until_ready,
+)
+
+__all__ = ["AttachedServers", "LaunchedServers", "Servers"]
+
+
+class LaunchedServers:
+    """Servers that we start from one build and end again."""
+
+    def __init__(
+        self, build: Build, profile: Profile, ledger: Ledger, launcher: Sequence[str] = (), arm_args: Sequence[str] = ()
+    ) -> None:
+        self.build = build
+        self._profile = profile
+        self._ledger = ledger
+        self._launcher = launcher
+        self._arm_args = arm_args
+        self._models: dict[str, ModelFile] = {}
+        self._running: list[LaunchedServer] = []
+        self._warden: Warden | None = None
+
+    @property
+    def identity(self) -> BuildIdentity:
+        """Which build."""
+        return self.build.identity
+
+    def attached(self, arm: Arm) -> bool:
+        """Never: these are ours."""
+        return False
+
+    def unknown_flags(self, arm: Arm, mode: Mode, extra_flags: Mapping[str, Json] | None = None) -> list[str]:
+        """Flags that this arm needs and the build's ``--help`` does not list."""
+        words = self._arguments(arm, mode, 0, "", extra_flags)[len(self._launcher) + len(self.build.command) :]
+        return _missing(words, self.build.capabilities)
+
+    def flags_of(self, arm: Arm) -> tuple[str, ...]:
+        """What its speculation is run with beyond the profile's server flags."""
+        return (*arm.flags, *self._arm_args) if arm.drafted else ()
+
+    def model(self, name: str) -> ModelFile:
+        """One model of the profile, checked once. Raises ModelError."""
+        if name not in self._models:
+            self._models[name] = resolve(name, self._profile.models[name], self._profile.origin)
+        return self._models[name]
+
+    @contextmanager
+    def running(self, arm: Arm, mode: Mode, extra_flags: Mapping[str, Json] | None = None) -> Iterator[LiveServer]:
+        """A ready server of ``arm``, stopped at the end. Raises ServerError."""
+        server = self._start(arm, mode, extra_flags)
+        try:
+            wait_until_ready(server, self._profile.ready_timeout_s, "starting " + " ".join(server.arguments))
+            yield server
+        finally:
+            server.stop()
+            self._running.remove(server)
+
+    def close(self) -> None:
+        """End whatever still runs."""
+        while self._running:
+            self._running.pop().stop()
+        if self._warden is not None:
+            self._warden.close()
+            self._warden = None
+
+    def _start(self, arm: Arm, mode: Mode, extra_flags: Mapping[str, Json] | None) -> LaunchedServer:
+        port, api_key = pick_port(), new_api_key()
+        if self._warden is None:
+            self._warden = Warden()
+        server = spawn(
+            self._arguments(arm, mode, port, api_key, extra_flags),
+            arm=arm.name,
+            port=port,
+            api_key=api_key,
+            environment=allowed_environment(os.environ, self._ledger.directory.name),
+            log_path=self._ledger.log_path(f"{mode}-{arm.name}"),
+            stop_timeout_s=self._profile.stop_timeout_s,
+            warden=self._warden,
+        )
+        self._running.append(server)
+        return server
+
+    def arguments(self, arm: Arm, mode: Mode) -> tuple[str, ...]:
+        """The command line for eyes and files, without port and key."""
+        return redacted(self._arguments(arm, mode, 0, "key", None), "key")
+
+    def _arguments(
+        self, arm: Arm, mode: Mode, port: int, api_key: str, extra_flags: Mapping[str, Json] | None
+    ) -> tuple[str, ...]:
+        target = self.model(arm.target)
+        drafter = self.model(arm.drafter) if arm.drafter else None
+        models = ModelArguments(
+            target=target.hub or str(target.path),
+            target_is_hub=target.hub is not None,
+            drafter=(drafter.hub or str(drafter.path)) if drafter else None,
+            drafter_is_hub=drafter is not None and drafter.hub is not None,
+        )
+        return argv(
+            self.build.command,
+            self._profile,
+            arm,
+            mode,
+            models,
+            port,
+            api_key,
+            launcher=self._launcher,
+            extra_flags=extra_flags,
+            arm_args=self._arm_args,
+        )
+
+
+class AttachedServers:
+    """Servers that somebody else runs, one URL per arm."""
+
+    def __init__(self, urls: Mapping[str, str], profile: Profile, api_key: str | None) -> None:
+        self._urls = urls
+        self._profile = profile
+        self._api_key = api_key
+        shown = ", ".join(f"{arm}={url}" for arm, url in urls.items())
+        self.identity = BuildIdentity("url", shown, None, None, "attached", "asked for by --specdec-server-url")
+
+    def attached(self, arm: Arm) -> bool:
+        """Whether the user gave a URL for this arm."""
+        return arm.name in self._urls
+
+    def unknown_flags(self, arm: Arm, mode: Mode, extra_flags: Mapping[str, Json] | None = None) -> list[str]:
+        """Not ours to know."""
+        return []
+
+    def flags_of(self, arm: Arm) -> tuple[str, ...]:
+        """What the profile says: what the server really runs with is its owner's business."""
+        return tuple(arm.flags)
+
+    @contextmanager
+    def running(self, arm: Arm, mode: Mode, extra_flags: Mapping[str, Json] | None = None) -> Iterator[LiveServer]:
+        """The server of ``arm`` once it is healthy. Raises ServerError."""
+        if extra_flags:
+            raise ServerError(
+                f"using the attached server of arm {arm.name}",
+                f"this claim needs it started with {dict(extra_flags)}",
+                "run this claim against a build with --llama-server",
+            )
+        server = AttachedServer(arm.name, self._urls[arm.name], self._api_key)
+        wait_until_ready(server, self._profile.ready_timeout_s, f"reaching {server.url} (arm {arm.name})")
+        yield server
+
+    def close(self) -> None:
+        """They go on without us."""
+
+
+Servers = LaunchedServers | AttachedServers
+
+
+def _missing(words: Sequence[str], capabilities: Capabilities) -> list[str]:
+    return [word for word in words if word.startswith("--") and word not in capabilities.flags]

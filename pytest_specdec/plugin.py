@@ -1,0 +1,220 @@
+"""The pytest hooks, and nothing else. Imports little: every pytest run on a machine with the plugin loads this file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_specdec import options
+from pytest_specdec.fixtures import arm, baseline, cells, claim, server
+from pytest_specdec.keys import CLAIM, JUDGE, PROFILE, RECORDS, RUN, RUN_DIR, SETTINGS, VERDICTS
+
+if TYPE_CHECKING:
+    from pytest_specdec.records import Claim, Profile, Settings
+
+__all__ = ["arm", "baseline", "cells", "claim", "server"]
+
+_CLAIM_MARKER = (
+    "claim(id, *, source, arm=, arms=, each=, over=, on=, kind=, study=, server_flags=): this test judges a claim "
+    "about speculative decoding. `arm`/`over` compare two arms, `arms` names several, `each` repeats the test per "
+    "arm; `on` is the workload; `kind` is exact, lossless, speed or memory."
+)
+
+
+class VerdictCollector:
+    """Keeps the verdicts in the order in which their reports arrive, from this process or from xdist's workers."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._verdicts = config.stash[VERDICTS]
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Verdicts travel in the user properties of the call phase."""
+        if report.when == "call" and report.user_properties:
+            from pytest_specdec.report.properties import from_properties
+
+            verdict = from_properties(report.user_properties)
+            if verdict is not None:
+                self._verdicts.append((report.nodeid, verdict))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Every option, from one table."""
+    options.add_to_parser(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the markers and check the values that were given."""
+    from pytest_specdec.markers import FAMILIES, KINDS, STUDY
+
+    config.addinivalue_line("markers", _CLAIM_MARKER)
+    for name, meaning in {**FAMILIES, **KINDS, "study": STUDY}.items():
+        config.addinivalue_line("markers", f"{name}: {meaning} (added by the declaration of a claim)")
+    config.stash[VERDICTS] = []
+    config.stash[RECORDS] = []
+    if options.any_given(config):
+        config.stash[SETTINGS] = options.settings_of(config)
+    config.pluginmanager.register(VerdictCollector(config), "specdec-verdicts")
+    if config.pluginmanager.hasplugin("xdist"):
+        from pytest_specdec.integrations import xdist
+
+        config.pluginmanager.register(xdist, "specdec-xdist")
+
+
+def pytest_collection(session: pytest.Session) -> None:
+    """A profile that was asked for and cannot be read ends the run before anything is collected."""
+    if SETTINGS in session.config.stash:
+        _profile(session.config)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Repeat a claim with ``each=`` over its arms."""
+    marker = metafunc.definition.get_closest_marker("claim")
+    if marker is None or "each" not in marker.kwargs:
+        return
+    from pytest_specdec.declaration import repeated_over
+
+    if "arm" not in metafunc.fixturenames:
+        metafunc.fixturenames.append("arm")
+    metafunc.parametrize("arm", repeated_over(marker.kwargs, _profile(metafunc.config)), indirect=True)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Freeze the declaration and add the selection markers, before ``-m`` looks at them."""
+    marker = item.get_closest_marker("claim")
+    if marker is None:
+        return
+    from pytest_specdec.declaration import claim_of, selection_markers
+    from pytest_specdec.errors import SuiteError
+
+    parameters = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    repeated = str(parameters["arm"]) if "arm" in parameters else None
+    try:
+        declared = claim_of(marker.args, marker.kwargs, repeated)
+    except SuiteError as error:
+        raise pytest.UsageError(f"{item.nodeid}: {error}") from None
+    item.stash[CLAIM] = declared
+    for name in selection_markers(declared, _profile(item.config)):
+        item.add_marker(name)
+
+
+@pytest.hookimpl(tryfirst=True)  # before the terminal reporter asks for our lines
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Plan: find the build, check models and baselines, open the run directory. Only where claims are selected."""
+    claims = _claims(session.items)
+    if not claims or session.config.option.collectonly:
+        return
+    from pytest_specdec.errors import SpecdecError
+    from pytest_specdec.progress import Progress
+    from pytest_specdec.session import Run, new_run_dir
+
+    config = session.config
+    settings = _settings(config)
+    run_dir = config.stash.get(RUN_DIR, None) or settings.run_dir or new_run_dir(config.rootpath)
+    try:
+        run = Run.begin(
+            settings, _profile(config), config.rootpath, Path(run_dir), claims, Progress(config, settings.quiet)
+        )
+    except SpecdecError as error:
+        raise pytest.UsageError(str(error)) from None
+    config.stash[RUN] = run
+    config.add_cleanup(run.close)
+
+
+def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
+    """Which build, and why that one."""
+    if RUN not in config.stash:
+        return []
+    run = config.stash[RUN]
+    build = run.servers.identity
+    where = os.path.relpath(run.ledger.directory)
+    return [
+        f"specdec: build {build.label} ({build.location}; {build.why})",
+        f"specdec: profile {run.profile.name}, device {run.baselines.device}, evidence in {where}",
+    ]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Every claim's test gets its own judge."""
+    if CLAIM in item.stash:
+        from pytest_specdec.judge import Judge
+
+        item.stash[JUDGE] = Judge(item.stash[CLAIM])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    """What cannot be judged here is said instead of measured."""
+    if CLAIM in item.stash:
+        from pytest_specdec.judge import JudgedError
+
+        finding = item.config.stash[RUN].unavailable(item.stash[CLAIM])
+        if finding is not None:
+            raise JudgedError(finding)
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Turn the end of a claim's test into its verdict, in the call phase, without a traceback of ours."""
+    report = yield
+    if CLAIM in item.stash:
+        from pytest_specdec.reporting import give_verdict
+
+        give_verdict(item, call, report)
+    return report
+
+
+def pytest_report_teststatus(report: pytest.CollectReport | pytest.TestReport) -> tuple[str, str, str] | None:
+    """Each verdict its own word."""
+    if isinstance(report, pytest.TestReport) and report.when == "call" and report.user_properties:
+        from pytest_specdec.reporting import status_words
+
+        return status_words(report)
+    return None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Record what was asked for, write the results, and let nothing that judged nothing end green."""
+    config = session.config
+    if RUN in config.stash or config.stash[VERDICTS]:
+        from pytest_specdec.reporting import finish
+
+        finish(session)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """One line per claim, the reasons of all that did not pass, and the command that does it again."""
+    if config.stash[VERDICTS]:
+        from pytest_specdec.reporting import summarise
+
+        summarise(terminalreporter, config)
+
+
+def _claims(items: list[pytest.Item]) -> list[Claim]:
+    return [item.stash[CLAIM] for item in items if CLAIM in item.stash]
+
+
+def _settings(config: pytest.Config) -> Settings:
+    if SETTINGS not in config.stash:
+        config.stash[SETTINGS] = options.settings_of(config)
+    return config.stash[SETTINGS]
+
+
+def _profile(config: pytest.Config) -> Profile:
+    """Raises pytest.UsageError when it cannot be read."""
+    if PROFILE not in config.stash:
+        from pytest_specdec.errors import ProfileError
+        from pytest_specdec.profile import load
+
+        try:
+            config.stash[PROFILE] = load(_settings(config).profile)
+        except ProfileError as error:
+            raise pytest.UsageError(str(error)) from None
+    return config.stash[PROFILE]

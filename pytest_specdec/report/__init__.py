@@ -1,0 +1,16 @@
+"""One set of verdicts, several renderings."""
+
+from pytest_specdec.report.properties import from_properties, to_properties
+from pytest_specdec.report.results import results_document
+from pytest_specdec.report.text import explanation, nothing_judged, summary_lines, verdict_line, word_of
+
+__all__ = [
+    "explanation",
+    "from_properties",
+    "nothing_judged",
+    "results_document",
+    "summary_lines",
+    "to_properties",
+    "verdict_line",
+    "word_of",
+]

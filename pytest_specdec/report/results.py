@@ -1,0 +1,28 @@
+"""The results of a run as one JSON document; its schema is ``results.schema.json`` beside this file."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from pytest_specdec.records import Json, Verdict
+
+__all__ = ["results_document"]
+
+SCHEMA_VERSION = 1
+_FROM_IDENTITY = ("run", "started", "build", "profile", "device", "machine")
+
+
+def results_document(
+    identity: Mapping[str, Json], verdicts: Sequence[tuple[str, Verdict]], ended: str, exit_status: int
+) -> dict[str, Json]:
+    """``identity`` is ``run.json``'s content; each verdict comes with its test's id; ``ended`` is an ISO 8601 time."""
+    return {
+        "schema": SCHEMA_VERSION,
+        **{name: identity[name] for name in _FROM_IDENTITY},
+        "ended": ended,
+        "exit_status": exit_status,
+        "summary": dict(Counter(verdict.status.value for _, verdict in verdicts)),
+        "verdicts": [{"test": test, **dataclasses.asdict(verdict)} for test, verdict in verdicts],
+    }

@@ -1,0 +1,173 @@
+"""From verdicts to pytest's reports, the results file, the baseline and the screen."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import os
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_specdec.errors import BaselineError, SpecdecError
+from pytest_specdec.keys import CLAIM, JUDGE, RECORDS, RUN, RUN_DIR, SETTINGS, VERDICTS
+from pytest_specdec.options import OPTIONS
+from pytest_specdec.records import Inconclusive, Reason, Status, Verdict
+from pytest_specdec.report import (
+    explanation,
+    from_properties,
+    nothing_judged,
+    results_document,
+    summary_lines,
+    to_properties,
+    verdict_line,
+    word_of,
+)
+from pytest_specdec.verdicts import verdict_of
+
+if TYPE_CHECKING:
+    from pytest_specdec.session import Run
+
+__all__ = ["finish", "give_verdict", "status_words", "summarise"]
+
+_COLOURS = {
+    "PASS": {"green": True},
+    "KNOWN": {"yellow": True},
+    "FAIL": {"red": True, "bold": True},
+    "VOID": {"yellow": True, "bold": True},
+    "INCONCLUSIVE": {"yellow": True, "bold": True},
+    "NOT JUDGED": {"cyan": True},
+}
+
+
+def give_verdict(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
+    """Put the verdict into the report; an error that is none keeps its words and loses its traceback."""
+    error = call.excinfo.value if call.excinfo else None
+    if isinstance(error, pytest.skip.Exception):
+        return
+    verdict = None
+    if report.when == "call":
+        verdict = verdict_of(item.config.stash[RUN], item.stash[CLAIM], item.stash.get(JUDGE, None), error)
+    if verdict is None:
+        if isinstance(error, SpecdecError):
+            report.longrepr = str(error)
+        return
+    if verdict.status is Status.PASS:
+        item.config.stash[RECORDS] += item.stash[JUDGE].records
+    _set_outcome(report, verdict, item)
+    properties = to_properties(verdict)
+    item.user_properties += properties  # JUnit XML reads them at teardown
+    report.user_properties += properties
+
+
+def _set_outcome(report: pytest.TestReport, verdict: Verdict, item: pytest.Item) -> None:
+    skips = item.config.stash[SETTINGS].inconclusive is Inconclusive.SKIP
+    if verdict.status is Status.PASS:
+        report.outcome, report.longrepr = "passed", None
+    elif verdict.status is Status.NOT_JUDGED or (verdict.status is Status.INCONCLUSIVE and skips):
+        path, line, _ = item.location
+        report.outcome = "skipped"
+        report.longrepr = (path, (line or 0) + 1, f"{verdict.reason}: {verdict.detail or verdict.measured}")
+    else:
+        report.outcome = "failed"
+        # The test's own assertion keeps pytest's view of it, which shows the values.
+        if verdict.reason is not Reason.ASSERTION:
+            report.longrepr = explanation(verdict)
+
+
+def status_words(report: pytest.TestReport) -> tuple[str, str, str] | None:
+    """Category, letter and word, where pytest's own would hide what kind of verdict it is."""
+    verdict = from_properties(report.user_properties)
+    if verdict is None or verdict.status is Status.FAIL:
+        return None
+    if verdict.status is Status.PASS and verdict.reason is not Reason.KNOWN_DEVIATION:
+        return None
+    word = word_of(verdict)
+    letter = {"KNOWN": "k", "VOID": "v", "INCONCLUSIVE": "i", "NOT JUDGED": "n"}[word]
+    return word.lower(), letter, word
+
+
+def finish(session: pytest.Session) -> None:
+    """The end of a run: baseline, results, exit code."""
+    config = session.config
+    run = config.stash.get(RUN, None)
+    if run is not None:
+        _record(config, run)
+    if hasattr(config, "workerinput"):
+        return
+    verdicts = config.stash[VERDICTS]
+    if nothing_judged([verdict for _, verdict in verdicts]) and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    _write_results(config, run, int(session.exitstatus))
+
+
+def summarise(terminal: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """The verdict table, the reasons, what was recorded, and how to do it again."""
+    verdicts = config.stash[VERDICTS]
+    width = max(len(verdict.claim) for _, verdict in verdicts)
+    terminal.section("claims about speculative decoding")
+    for _, verdict in verdicts:
+        terminal.write_line(verdict_line(verdict, width), **_COLOURS[word_of(verdict)])
+    _write_reasons(terminal, config)
+    terminal.write_line("")
+    for line in (*summary_lines([verdict for _, verdict in verdicts]), *config.stash.get(_NOTES, [])):
+        terminal.write_line(line, bold=True)
+    red = [test for test, verdict in verdicts if verdict.status not in (Status.PASS, Status.NOT_JUDGED)]
+    if red:
+        terminal.write_line(f"again: {_command(config, red)}")
+
+
+_NOTES: pytest.StashKey[list[str]] = pytest.StashKey()
+
+
+def _write_reasons(terminal: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """FAIL is told by pytest's own section of failures; the other words are told here, each cause once."""
+    told: set[str] = set()
+    for _, verdict in config.stash[VERDICTS]:
+        remark = verdict.status is Status.PASS and verdict.detail
+        if verdict.status is Status.FAIL or (verdict.status is Status.PASS and not remark) or verdict.detail in told:
+            continue
+        told.add(verdict.detail)
+        terminal.write_line("")
+        terminal.write_line(explanation(verdict))
+
+
+def _record(config: pytest.Config, run: Run) -> None:
+    records = config.stash[RECORDS]
+    if not records:
+        return
+    try:
+        changes = run.record(records)
+    except BaselineError as error:
+        raise pytest.UsageError(str(error)) from None
+    config.stash[_NOTES] = [f"recorded in {run.baselines.path}:", *(f"  {change}" for change in changes)]
+
+
+def _write_results(config: pytest.Config, run: Run | None, exit_status: int) -> None:
+    directory = run.ledger.directory if run is not None else config.stash.get(RUN_DIR, None)
+    if directory is None or not (Path(directory) / "run.json").exists():
+        return
+    identity = json.loads((Path(directory) / "run.json").read_text("utf-8"))
+    ended = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    verdicts = config.stash[VERDICTS]
+    document = results_document(identity, verdicts, ended, exit_status)
+    text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    for path in (Path(directory) / "results.json", config.stash[SETTINGS].report):
+        if path is not None:
+            path.write_text(text, "utf-8")
+
+
+def _command(config: pytest.Config, tests: list[str]) -> str:
+    """The same settings, these tests only. Whatever was set by ini or environment is set there again."""
+    words = ["pytest"]
+    for option in OPTIONS:
+        value = config.getoption("specdec_" + option.dest)
+        for text in [] if value is None else [value] if isinstance(value, str) else value:
+            words += [option.flag] if option.metavar is None else [f"{option.flag}={text}"]
+    with contextlib.suppress(ValueError):
+        root = os.path.relpath(config.rootpath)
+        tests = tests if root == "." else [str(Path(root) / test) for test in tests]
+    return shlex.join([*words, *tests])

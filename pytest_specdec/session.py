@@ -1,0 +1,250 @@
+"""One run's state: what is judged, with which build, against which baselines, and where the evidence goes."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import os
+import platform
+import secrets
+import shlex
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import metadata, resources
+from pathlib import Path
+
+from pytest_specdec import __version__
+from pytest_specdec.baseline import Baselines, Comparability, Record, write_records
+from pytest_specdec.baseline import load as load_baselines
+from pytest_specdec.errors import BuildError, LedgerError, SpecdecError
+from pytest_specdec.measure.cells import Cells
+from pytest_specdec.measure.ledger import Ledger, plain
+from pytest_specdec.measure.servers import AttachedServers, LaunchedServers, Servers
+from pytest_specdec.profile import compose
+from pytest_specdec.records import (
+    Arm,
+    Claim,
+    Finding,
+    Json,
+    Profile,
+    Reason,
+    Settings,
+    Status,
+    UpdateBaseline,
+    Workload,
+)
+from pytest_specdec.server.build import locate
+from pytest_specdec.server.command import speculation
+from pytest_specdec.workloads import load as load_workload
+
+__all__ = ["Run", "new_run_dir", "packaged"]
+
+DEVICE = "cpu"
+
+
+def packaged(folder: str) -> Path:
+    """A data folder of the project: inside an installed package, or at the root of a checkout."""
+    inside = Path(str(resources.files("pytest_specdec"))) / folder
+    return inside if inside.is_dir() else inside.parent.parent / folder
+
+
+def new_run_dir(root: Path) -> Path:
+    """A fresh place under ``.specdec/runs``, named by the time."""
+    now = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+    return root / ".specdec" / "runs" / f"{now}-{secrets.token_hex(3)}"
+
+
+@dataclass
+class Run:
+    """Everything that the fixtures need. Nothing is started before the first claim asks for a cell."""
+
+    settings: Settings
+    profile: Profile
+    servers: Servers
+    ledger: Ledger
+    baselines: Baselines
+    progress: Callable[[str], None]
+    _arms: dict[str, Arm] = field(default_factory=dict)
+    _workloads: dict[str, Workload] = field(default_factory=dict)
+
+    @classmethod
+    def begin(
+        cls,
+        settings: Settings,
+        profile: Profile,
+        root: Path,
+        run_dir: Path,
+        claims: Sequence[Claim],
+        progress: Callable[[str], None],
+    ) -> Run:
+        """Find the build, check models, flags and baselines, and open the run directory.
+
+        Raises SpecdecError for anything that would make the run meaningless, before the first measurement.
+        """
+        folder = settings.baselines or (root / "baselines" if (root / "baselines").is_dir() else packaged("baselines"))
+        baselines = load_baselines(folder, profile.name, DEVICE)
+        ledger = Ledger(run_dir)
+        run = cls(settings, profile, _servers(settings, profile, ledger), ledger, baselines, progress)
+        run._check_what_is_needed(claims)
+        run._write_identity(claims)
+        return run
+
+    @cached_property
+    def cells(self) -> Cells:
+        """The cells of this run."""
+        return Cells(self.servers, self.ledger, self.workload, self.arm, self.profile.stall_timeout_s, self.progress)
+
+    def arm(self, name: str) -> Arm:
+        """The arm of that name. Raises ProfileError."""
+        if name not in self._arms:
+            self._arms[name] = compose(self.profile, name)
+        return self._arms[name]
+
+    def workload(self, name: str) -> Workload:
+        """The workload of that name at this profile's size. Raises ProfileError."""
+        if name not in self._workloads:
+            self._workloads[name] = load_workload(self.profile, name)
+        return self._workloads[name]
+
+    def unavailable(self, claim: Claim) -> Finding | None:
+        """Why this claim cannot be judged here, known before anything is measured."""
+        for name in dict.fromkeys(key.arm for key in claim.cells) or claim.arms:
+            try:
+                arm = self.arm(name)
+            except SpecdecError as error:
+                return _not_judged(Reason.ARM_UNKNOWN, f"the arm {name}", error.why, error.remedy)
+            if isinstance(self.servers, AttachedServers) and not self.servers.attached(arm):
+                remedy = f"--specdec-server-url {name}=URL"
+                return _not_judged(Reason.ARM_NOT_ATTACHED, f"the arm {name}", "no server was given for it", remedy)
+        for name in claim.on:
+            try:
+                self.workload(name)
+            except SpecdecError as error:
+                return _not_judged(Reason.WORKLOAD_UNKNOWN, f"the workload {name}", error.why, error.remedy)
+        if claim.server_flags and isinstance(self.servers, AttachedServers):
+            wanted = f"a server with {shlex.join(f'{name} {value}' for name, value in claim.server_flags.items())}"
+            return _not_judged(Reason.NOT_CONTROLLED, wanted, "attached servers are as they are", "use --llama-server")
+        return None
+
+    def comparability(self, claim: Claim) -> Comparability:
+        """What must be equal for a record of this claim to be comparable."""
+        arms = [self.arm(name) for name in dict.fromkeys(key.arm for key in claim.cells)]
+        models = dict.fromkeys(name for arm in arms for name in (arm.target, arm.drafter) if name)
+        return Comparability(
+            models={name: sha for name in models if (sha := self._model_sha256(name))},
+            workload=" ".join(claim.on),
+            workload_sha256=self.workload(claim.on[0]).sha256,
+            arm=" | ".join(speculation(arm) for arm in arms if arm.drafted),
+        )
+
+    def record(self, records: Iterable[Record]) -> list[str]:
+        """Write records into the baseline and return what changed."""
+        provenance = {
+            "build": self.servers.identity.label,
+            "date": datetime.date.today().isoformat(),
+            "machine": _machine(),
+            "command": f"pytest --specdec-update-baseline --specdec-profile {self.settings.profile}",
+        }
+        only_new = self.settings.update_baseline is UpdateBaseline.NEW
+        return write_records(self.baselines.path, self.profile.name, DEVICE, records, provenance, only_new=only_new)
+
+    def close(self) -> None:
+        """Stop every server."""
+        self.servers.close()
+
+    def _model_sha256(self, name: str) -> str | None:
+        if isinstance(self.servers, AttachedServers):
+            return None
+        return self.servers.model(name).sha256
+
+    def _check_what_is_needed(self, claims: Sequence[Claim]) -> None:
+        """A model that is missing or a flag that nobody knows is the user's mistake and no verdict."""
+        if isinstance(self.servers, AttachedServers):
+            for name, _ in self.settings.server_urls:
+                self.arm(name)
+            return
+        for claim in claims:
+            if self.unavailable(claim) is None:
+                for key in claim.cells:
+                    arm = self.arm(key.arm)
+                    self.servers.model(arm.target)
+                    if arm.drafter:
+                        self.servers.model(arm.drafter)
+        known = self.servers.build.capabilities.flags
+        unknown = [word for word in self.settings.arm_args if word.startswith("--") and word not in known]
+        if unknown:
+            raise BuildError(
+                f"using --specdec-arm-args {shlex.join(self.settings.arm_args)}",
+                f"{self.servers.identity.location} does not list {', '.join(unknown)} in its --help",
+                "correct the flag, or use a build that has it",
+            )
+
+    def _write_identity(self, claims: Sequence[Claim]) -> None:
+        with self.ledger.locked("run"):
+            if self.ledger.is_begun:
+                if os.environ.get("PYTEST_XDIST_WORKER"):
+                    return
+                raise LedgerError(
+                    f"beginning a run in {self.ledger.directory}",
+                    "it holds another run",
+                    "choose another --specdec-run-dir",
+                )
+            self.ledger.begin(self._identity(claims))
+
+    def _identity(self, claims: Sequence[Claim]) -> Mapping[str, Json]:
+        arms = dict.fromkeys(key.arm for claim in claims if self.unavailable(claim) is None for key in claim.cells)
+        launched = self.servers if isinstance(self.servers, LaunchedServers) else None
+        models = dict.fromkeys(m for name in arms for m in (self.arm(name).target, self.arm(name).drafter) if m)
+        content: Mapping[str, Json] = plain({
+            "schema": 1,
+            "run": self.ledger.directory.name,
+            "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "build": self.servers.identity,
+            "profile": self.profile.name,
+            "device": DEVICE,
+            "machine": _machine(),
+            "settings": self.settings,
+            "claims": [claim.id for claim in claims],
+            "arguments": {
+                name: {mode: launched.arguments(self.arm(name), mode) for mode in {c.mode for c in claims}}
+                for name in arms
+                if launched
+            },
+            "models": {name: self._model_sha256(name) for name in models},
+            "versions": _versions(),
+        })  # fmt: skip
+        return content
+
+
+def _not_judged(reason: Reason, wanted: str, why: str, remedy: str) -> Finding:
+    return Finding(Status.NOT_JUDGED, reason, "nothing", wanted, why, remedy)
+
+
+def _servers(settings: Settings, profile: Profile, ledger: Ledger) -> Servers:
+    if settings.server_urls:
+        return AttachedServers(dict(settings.server_urls), profile, os.environ.get("LLAMA_API_KEY"))
+    build = locate(settings.llama_server)
+    return LaunchedServers(build, profile, ledger, settings.launcher, settings.arm_args)
+
+
+def _machine() -> str:
+    return f"{platform.system()} {platform.machine()}, {_cpu_model()}"
+
+
+def _cpu_model() -> str:
+    """Linux names it in /proc; elsewhere what the platform module knows."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text("utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or "unknown processor"
+
+
+def _versions() -> Mapping[str, str]:
+    return {
+        "pytest-specdec": __version__,
+        "python": sys.version.split()[0],
+        **{name: metadata.version(name) for name in ("pytest", "httpx", "numpy")},
+    }

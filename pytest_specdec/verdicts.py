@@ -1,0 +1,102 @@
+"""What the end of a claim's test means: findings, failures and known deviations become one verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pytest_specdec.errors import ClientError, ServerError
+from pytest_specdec.judge import Judge, JudgedError
+from pytest_specdec.measure.cells import CellFailedError, failure_of
+from pytest_specdec.measure.ledger import plain
+from pytest_specdec.records import CellKey, Claim, Finding, Json, Reason, Status, Verdict
+from pytest_specdec.session import Run
+
+__all__ = ["verdict_of"]
+
+
+def verdict_of(run: Run, claim: Claim, judge: Judge | None, error: BaseException | None) -> Verdict | None:
+    """The verdict, or None where ``error`` is a mistake of the suite or the machine and judges nothing."""
+    finding = _finding(run, claim, judge, error)
+    if finding is None:
+        return None
+    finding = _by_known_deviations(run, claim, finding)
+    return Verdict(
+        claim=claim.id,
+        status=finding.status,
+        kind=claim.kind,
+        reason=finding.reason,
+        measured=finding.measured,
+        expected=finding.expected,
+        source=claim.source,
+        detail=finding.detail,
+        remedy=finding.remedy,
+        evidence=plain(finding.evidence),
+    )
+
+
+def _finding(run: Run, claim: Claim, judge: Judge | None, error: BaseException | None) -> Finding | None:
+    if isinstance(error, JudgedError):
+        return error.finding
+    if isinstance(error, CellFailedError):
+        return _of_failed_cell(run, error)
+    if isinstance(error, (ServerError, ClientError)):
+        arm = run.arm(claim.arms[0])
+        return _of_failed_cell(run, failure_of(CellKey(claim.mode, "live", arm.name), arm, error))
+    if isinstance(error, AssertionError):
+        words = str(error).partition("\n")[0][:200]
+        return Finding(Status.FAIL, Reason.ASSERTION, words, "the test's own assertion")
+    if error is not None:
+        return None
+    return _of_passed_test(judge)
+
+
+def _of_passed_test(judge: Judge | None) -> Finding:
+    if judge is not None and judge.findings:
+        return _merged(judge.findings)
+    if judge is not None and judge.measured_something:
+        return Finding(Status.PASS, Reason.HELD, "the test's own assertions", "that they hold")
+    return Finding(
+        Status.FAIL,
+        Reason.NOTHING_MEASURED,
+        "nothing",
+        "a measurement",
+        "the test judged nothing",
+        "ask the fixtures cells, contrast or server for something, and judge it",
+    )
+
+
+def _merged(findings: Sequence[Finding]) -> Finding:
+    """The last finding's words, everyone's evidence."""
+    evidence: dict[str, Json] = {}
+    for finding in findings:
+        evidence |= finding.evidence
+    details = "; ".join(finding.detail for finding in findings if finding.detail)
+    return replace(findings[-1], detail=details, evidence=evidence)
+
+
+def _of_failed_cell(run: Run, failure: CellFailedError) -> Finding:
+    expected = f"a measurement of {failure.key}"
+    if failure.status is not Status.NOT_JUDGED:
+        return Finding(failure.status, failure.reason, failure.summary, expected, failure.detail)
+    if run.baselines.knows_arm(failure.key.arm):
+        detail = (
+            f"{run.baselines.path} has records of this arm: a build that cannot run it has lost it\n{failure.detail}"
+        )
+        return Finding(Status.FAIL, Reason.ARM_LOST, failure.summary, expected, detail)
+    remedy = "use a build that can run it, and record it"
+    return Finding(Status.NOT_JUDGED, failure.reason, failure.summary, expected, failure.detail, remedy)
+
+
+def _by_known_deviations(run: Run, claim: Claim, finding: Finding) -> Finding:
+    deviation = run.baselines.deviation(claim.id, run.servers.identity.number)
+    if deviation is None:
+        return finding
+    if finding.status is Status.FAIL and finding.reason == deviation.reason:
+        detail = f"known: {deviation.instead} ({deviation.reference})"
+        return replace(finding, status=Status.PASS, reason=Reason.KNOWN_DEVIATION, detail=detail)
+    if finding.status is Status.PASS:
+        detail = f"the known deviation {deviation.reference} did not happen"
+        remedy = "if a build with the fix shows this too, end the deviation's range in the baselines"
+        return replace(finding, reason=Reason.DEVIATION_GONE, detail=detail, remedy=remedy)
+    return finding

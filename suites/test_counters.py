@@ -1,0 +1,89 @@
+"""The server's counters tell the truth: they agree with each other and with what was returned."""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from pytest_specdec.asking import CellMap
+from pytest_specdec.judge import Judge
+from pytest_specdec.records import Generation, Reason
+
+# ngram-mod's table outlives requests, so the same request may draft differently the second time.
+REPEATABLE = ["dflash2", "dflash2+k4v"]
+
+
+@pytest.mark.claim("counters.metrics", source="upstream metrics", each="judged", on="mixed")
+def test_timings_agree_with_metrics(arm: str, cells: CellMap, claim: Judge) -> None:
+    def problem(g: Generation) -> str | None:
+        timed = (g.timings.draft_n, g.timings.draft_n_accepted, g.timings.predicted_n)
+        counted = (g.counted.draft_tokens, g.counted.accepted_tokens, g.counted.predicted_tokens)
+        return None if timed == counted else f"timings say {timed}, /metrics {counted} (drafted, accepted, predicted)"
+
+    _none(claim, cells[arm].generations, problem, "timings and /metrics agree")
+
+
+@pytest.mark.claim("counters.accepted", source="upstream metrics", each="judged", on="mixed")
+def test_accepted_never_exceeds_drafted_and_adds_up_by_position(arm: str, cells: CellMap, claim: Judge) -> None:
+    def problem(g: Generation) -> str | None:
+        by_position = g.counted.accepted_per_position
+        if g.counted.accepted_tokens > g.counted.draft_tokens:
+            return f"{g.counted.accepted_tokens} accepted of {g.counted.draft_tokens} drafted"
+        if sum(by_position) != g.counted.accepted_tokens or list(by_position) != sorted(by_position, reverse=True):
+            return f"{g.counted.accepted_tokens} accepted, by position {list(by_position)}"
+        return None
+
+    _none(claim, cells[arm].generations, problem, "accepted ≤ drafted, falling by position")
+
+
+@pytest.mark.claim("counters.cycles", source="cycle accounting", each="judged", on="mixed")
+def test_cycles_account_for_every_draft(arm: str, cells: CellMap, claim: Judge) -> None:
+    def problem(g: Generation) -> str | None:
+        undrafted = g.cycles - g.counted.drafts
+        return f"{g.cycles} cycles, {g.counted.drafts} of them drafting" if undrafted < 0 else None
+
+    _none(claim, cells[arm].generations, problem, "as many cycles as drafts, or more")
+
+
+@pytest.mark.claim("counters.returned", source="upstream API", each="judged", on="mixed")
+def test_as_many_tokens_are_returned_as_counted(arm: str, cells: CellMap, claim: Judge) -> None:
+    def problem(g: Generation) -> str | None:
+        counted = g.timings.predicted_n
+        return None if len(g.tokens) == counted else f"{len(g.tokens)} returned, {counted} counted"
+
+    _none(claim, cells[arm].generations, problem, "tokens returned = tokens counted")
+
+
+@pytest.mark.claim("counters.repeat", source="upstream reports", each=REPEATABLE, on="repeat")
+def test_the_same_request_has_the_same_counters(arm: str, cells: CellMap, claim: Judge) -> None:
+    requests = defaultdict(list)
+    for generation in cells[arm].generations:
+        requests[generation.prompt_id.partition("#")[0]].append(generation)
+    differing = [
+        f"{prompt}: " + "; ".join(f"{g.counters}" for g in repeats)
+        for prompt, repeats in requests.items()
+        if any((g.counters, g.tokens) != (repeats[0].counters, repeats[0].tokens) for g in repeats)
+    ]
+    drafts = cells[arm].drafts
+    claim.holds(drafts > 0, measured="no drafts", expected="drafts to compare", otherwise=Reason.DRAFTER_IDLE)
+    claim.holds(
+        not differing,
+        measured=f"{len(requests)} requests, {drafts} drafts, {len(differing)} requests differ",
+        expected="the same tokens and counters each time",
+        otherwise=Reason.COUNTERS_DISAGREE,
+        detail="\n".join(differing),
+    )
+
+
+def _none(
+    claim: Judge, generations: Sequence[Generation], problem: Callable[[Generation], str | None], expected: str
+) -> None:
+    problems = [f"{g.prompt_id}: {words}" for g in generations if (words := problem(g)) is not None]
+    claim.holds(
+        not problems,
+        measured=f"{len(problems)} of {len(generations)} requests disagree",
+        expected=expected,
+        otherwise=Reason.COUNTERS_DISAGREE,
+        detail="\n".join(problems),
+        evidence={"requests": len(generations), "problems": problems},
+    )
