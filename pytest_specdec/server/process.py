@@ -40,8 +40,8 @@ _POLL_S = 0.02
 # What a server may see of the environment. Everything else stays out: LLAMA_ARG_* would change flags behind our back,
 # LLAMA_SERVER_DEBUG_FAKE_TIMING would fake the figures, and secrets are not for a build under test.
 _ALLOWED = frozenset({
-    "HOME", "LANG", "LANGUAGE", "LD_LIBRARY_PATH", "LLAMA_CACHE", "LOGNAME", "PATH", "PYTHONPATH", "SHELL",
-    "SYSTEMROOT", "TEMP", "TMP", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH",
+    "DYLD_FALLBACK_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "HOME", "LANG", "LANGUAGE", "LD_LIBRARY_PATH", "LLAMA_CACHE",
+    "LOGNAME", "PATH", "PYTHONPATH", "SHELL", "SYSTEMROOT", "TEMP", "TMP", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV",
 })  # fmt: skip
 _ALLOWED_PREFIXES = (
     "CUDA_", "DOCKER_", "GGML_", "GOMP_", "HIP_", "HSA_", "KMP_", "LC_", "NVIDIA_", "OMP_", "OPENBLAS_", "ROCR_", "VK_",
