@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pytest_specdec.records import Claim, Profile, Settings, Verdict
     from pytest_specdec.session import Run
 
-__all__ = ["CLAIM", "JUDGE", "PROFILE", "RECORDS", "RUN", "RUN_DIR", "SETTINGS", "VERDICTS"]
+__all__ = ["CLAIM", "JUDGE", "PROFILE", "RECORDS", "RUN", "RUN_DIR", "SETTINGS", "TOLD", "VERDICTS"]
 
 SETTINGS: pytest.StashKey[Settings] = pytest.StashKey()
 PROFILE: pytest.StashKey[Profile] = pytest.StashKey()
@@ -21,4 +21,5 @@ RUN_DIR: pytest.StashKey[str] = pytest.StashKey()
 CLAIM: pytest.StashKey[Claim] = pytest.StashKey()
 JUDGE: pytest.StashKey[Judge] = pytest.StashKey()
 RECORDS: pytest.StashKey[list[Record]] = pytest.StashKey()
+TOLD: pytest.StashKey[dict[str, str]] = pytest.StashKey()  # a cause → the claim that it was told for
 VERDICTS: pytest.StashKey[list[tuple[str, Verdict]]] = pytest.StashKey()  # the test's id with each

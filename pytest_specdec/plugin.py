@@ -11,7 +11,7 @@ import pytest
 
 from pytest_specdec import options
 from pytest_specdec.fixtures import arm, baseline, cells, claim, server
-from pytest_specdec.keys import CLAIM, JUDGE, PROFILE, RECORDS, RUN, RUN_DIR, SETTINGS, VERDICTS
+from pytest_specdec.keys import CLAIM, JUDGE, PROFILE, RECORDS, RUN, RUN_DIR, SETTINGS, TOLD, VERDICTS
 
 if TYPE_CHECKING:
     from pytest_specdec.records import Claim, Profile, Settings
@@ -55,6 +55,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", f"{name}: {meaning} (added by the declaration of a claim)")
     config.stash[VERDICTS] = []
     config.stash[RECORDS] = []
+    config.stash[TOLD] = {}
     if options.any_given(config):
         config.stash[SETTINGS] = options.settings_of(config)
     config.pluginmanager.register(VerdictCollector(config), "specdec-verdicts")

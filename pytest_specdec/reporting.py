@@ -7,13 +7,14 @@ import datetime
 import json
 import os
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_specdec.errors import BaselineError, SpecdecError
-from pytest_specdec.keys import CLAIM, JUDGE, RECORDS, RUN, RUN_DIR, SETTINGS, VERDICTS
+from pytest_specdec.keys import CLAIM, JUDGE, RECORDS, RUN, RUN_DIR, SETTINGS, TOLD, VERDICTS
 from pytest_specdec.options import OPTIONS
 from pytest_specdec.records import Inconclusive, Reason, Status, Verdict
 from pytest_specdec.report import (
@@ -41,6 +42,9 @@ _COLOURS = {
     "INCONCLUSIVE": {"yellow": True, "bold": True},
     "NOT JUDGED": {"cyan": True},
 }
+
+
+_OF_THE_SERVER = (Reason.ARM_LOST, Reason.ARM_UNAVAILABLE, Reason.SERVER_FAILED)
 
 
 def give_verdict(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
@@ -75,7 +79,15 @@ def _set_outcome(report: pytest.TestReport, verdict: Verdict, item: pytest.Item)
         report.outcome = "failed"
         # The test's own assertion keeps pytest's view of it, which shows the values.
         if verdict.reason is not Reason.ASSERTION:
-            report.longrepr = explanation(verdict)
+            report.longrepr = explanation(_told_once(verdict, item.config.stash[TOLD]))
+
+
+def _told_once(verdict: Verdict, told: dict[str, str]) -> Verdict:
+    """A cause that many claims share fills the screen once: the same words, or a server that does not start."""
+    cause = verdict.reason.value if verdict.reason in _OF_THE_SERVER else verdict.detail
+    if not verdict.detail or told.setdefault(cause, verdict.claim) == verdict.claim:
+        return verdict
+    return replace(verdict, detail=f"as told for {told[cause]}; the whole of it is in the results and the logs")
 
 
 def status_words(report: pytest.TestReport) -> tuple[str, str, str] | None:

@@ -9,6 +9,7 @@ from pytest_specdec.errors import ClientError, ServerError
 from pytest_specdec.judge import Judge, JudgedError
 from pytest_specdec.measure.cells import CellFailedError, failure_of
 from pytest_specdec.measure.ledger import plain
+from pytest_specdec.profile import recorded_as
 from pytest_specdec.records import CellKey, Claim, Finding, Json, Reason, Status, Verdict
 from pytest_specdec.session import Run
 
@@ -79,7 +80,7 @@ def _of_failed_cell(run: Run, failure: CellFailedError) -> Finding:
     expected = f"a measurement of {failure.key}"
     if failure.status is not Status.NOT_JUDGED:
         return Finding(failure.status, failure.reason, failure.summary, expected, failure.detail)
-    if run.baselines.knows_arm(failure.key.arm):
+    if run.baselines.knows_arm(recorded_as(run.profile, failure.key.arm)):
         detail = (
             f"{run.baselines.path} has records of this arm: a build that cannot run it has lost it\n{failure.detail}"
         )

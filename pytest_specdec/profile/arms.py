@@ -11,7 +11,7 @@ from typing import TypeVar
 from pytest_specdec.errors import ProfileError
 from pytest_specdec.records import Arm, Part, Profile
 
-__all__ = ["compose", "known", "with_part"]
+__all__ = ["compose", "known", "recorded_as", "with_part"]
 
 _T = TypeVar("_T", Arm, Part)
 _NAME = re.compile(r"(?P<base>[A-Za-z][\w.-]*)(?P<parts>(\+[\w.-]+)*)(@(?P<n_max>\d+))?")
@@ -32,6 +32,18 @@ def compose(profile: Profile, name: str) -> Arm:
     if match["n_max"] is not None:
         arm = _at_width(arm, int(match["n_max"]), tried)
     return replace(arm, name=name)
+
+
+def recorded_as(profile: Profile, name: str) -> str:
+    """The arm with the same drafters at its own width: ``dflash2+k4v+pmin85@5`` is ``dflash2+k4v``.
+
+    A build that cannot run the one cannot run the other, and only the other has records.
+    """
+    match = _NAME.fullmatch(name)
+    if match is None:
+        return name
+    drafting = [part for part in match["parts"].split("+")[1:] if profile.parts[part].spec_types]
+    return "+".join([match["base"], *drafting])
 
 
 def known(table: Mapping[str, _T], name: str, kind: str, tried: str, origin: str) -> _T:
