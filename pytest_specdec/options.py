@@ -14,7 +14,7 @@ import pytest
 if TYPE_CHECKING:
     from pytest_specdec.records import Settings
 
-__all__ = ["OPTIONS", "Option", "add_to_parser", "any_given", "settings_of"]
+__all__ = ["OPTIONS", "Option", "add_to_parser", "any_given", "as_markdown", "settings_of"]
 
 
 class _BadValueError(ValueError):
@@ -200,6 +200,18 @@ def add_to_parser(parser: pytest.Parser) -> None:
         group.addoption(option.flag, **option.argparse_keywords)
         kind: Literal["linelist", "string"] = "linelist" if option.repeatable else "string"
         parser.addini(option.ini, option.help, type=kind, default=None)
+
+
+def as_markdown() -> str:
+    """The table of docs/options.md."""
+    return "\n".join(["| option | ini | environment | meaning |", "|---|---|---|---|", *map(_markdown_row, OPTIONS)])
+
+
+def _markdown_row(option: Option) -> str:
+    flag = f"{option.flag}={option.metavar}" if option.metavar else option.flag
+    default = f" Default: {option.default_text}." if option.default_text else ""
+    cells = (f"`{flag}`", f"`{option.ini}`", f"`{option.env}`", option.help + default)
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 @dataclass(frozen=True)
