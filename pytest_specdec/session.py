@@ -6,22 +6,22 @@ import contextlib
 import datetime
 import os
 import platform
-import secrets
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib import metadata, resources
+from importlib import metadata
 from pathlib import Path
 
 from pytest_specdec import __version__
 from pytest_specdec.baseline import Baselines, Comparability, Record, write_records
 from pytest_specdec.baseline import load as load_baselines
-from pytest_specdec.errors import BuildError, LedgerError, SpecdecError
+from pytest_specdec.errors import BuildError, LedgerError, ModelError, SpecdecError
 from pytest_specdec.measure.cells import Cells
 from pytest_specdec.measure.ledger import Ledger, plain
 from pytest_specdec.measure.servers import AttachedServers, LaunchedServers, Servers
+from pytest_specdec.places import baselines_folder
 from pytest_specdec.profile import compose
 from pytest_specdec.records import (
     Arm,
@@ -39,21 +39,9 @@ from pytest_specdec.server.build import locate
 from pytest_specdec.server.command import speculation
 from pytest_specdec.workloads import load as load_workload
 
-__all__ = ["Run", "new_run_dir", "packaged"]
+__all__ = ["Run"]
 
 DEVICE = "cpu"
-
-
-def packaged(folder: str) -> Path:
-    """A data folder of the project: inside an installed package, or at the root of a checkout."""
-    inside = Path(str(resources.files("pytest_specdec"))) / folder
-    return inside if inside.is_dir() else inside.parent.parent / folder
-
-
-def new_run_dir(root: Path) -> Path:
-    """A fresh place under ``.specdec/runs``, named by the time."""
-    now = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
-    return root / ".specdec" / "runs" / f"{now}-{secrets.token_hex(3)}"
 
 
 @dataclass
@@ -83,8 +71,7 @@ class Run:
 
         Raises SpecdecError for anything that would make the run meaningless, before the first measurement.
         """
-        folder = settings.baselines or (root / "baselines" if (root / "baselines").is_dir() else packaged("baselines"))
-        baselines = load_baselines(folder, profile.name, DEVICE)
+        baselines = load_baselines(settings.baselines or baselines_folder(root), profile.name, DEVICE)
         ledger = Ledger(run_dir)
         run = cls(settings, profile, _servers(settings, profile, ledger), ledger, baselines, progress)
         run._check_what_is_needed(claims)
@@ -155,9 +142,9 @@ class Run:
         self.servers.close()
 
     def _model_sha256(self, name: str) -> str | None:
-        if isinstance(self.servers, AttachedServers):
-            return None
-        return self.servers.model(name).sha256
+        with contextlib.suppress(ModelError):  # of an attached server, whose files need not be here
+            return self.servers.model(name).sha256
+        return None
 
     def _check_what_is_needed(self, claims: Sequence[Claim]) -> None:
         """A model that is missing or a flag that nobody knows is the user's mistake and no verdict."""

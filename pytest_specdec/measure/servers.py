@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 
 from pytest_specdec.errors import ServerError
 from pytest_specdec.measure.ledger import Ledger
 from pytest_specdec.profile import ModelFile, resolve
 from pytest_specdec.records import Arm, BuildIdentity, Capabilities, Json, Mode, Profile
-from pytest_specdec.server.build import Build
+from pytest_specdec.server.build import Build, build_number_of
 from pytest_specdec.server.command import ModelArguments, argv, redacted
 from pytest_specdec.server.process import (
     AttachedServer,
@@ -18,6 +19,7 @@ from pytest_specdec.server.process import (
     LiveServer,
     Warden,
     allowed_environment,
+    build_info,
     new_api_key,
     pick_port,
     spawn,
@@ -138,8 +140,24 @@ class AttachedServers:
         self._urls = urls
         self._profile = profile
         self._api_key = api_key
-        shown = ", ".join(f"{arm}={url}" for arm, url in urls.items())
-        self.identity = BuildIdentity("url", shown, None, None, "attached", "asked for by --specdec-server-url")
+        self._models: dict[str, ModelFile] = {}
+
+    @cached_property
+    def identity(self) -> BuildIdentity:
+        """What the first of the servers says of itself. Raises ServerError when it cannot be reached."""
+        arm, url = next(iter(self._urls.items()))
+        server = AttachedServer(arm, url, self._api_key)
+        wait_until_ready(server, self._profile.ready_timeout_s, f"reaching {url} (arm {arm})")
+        words = build_info(server)
+        number = build_number_of(words)
+        shown = ", ".join(f"{arm}={url}" for arm, url in self._urls.items())
+        return BuildIdentity("url", shown, number, None, words, "asked for by --specdec-server-url")
+
+    def model(self, name: str) -> ModelFile:
+        """The model as the profile declares it; what the server really loaded cannot be seen from here."""
+        if name not in self._models:
+            self._models[name] = resolve(name, self._profile.models[name], self._profile.origin)
+        return self._models[name]
 
     def attached(self, arm: Arm) -> bool:
         """Whether the user gave a URL for this arm."""

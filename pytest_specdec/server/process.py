@@ -26,6 +26,7 @@ __all__ = [
     "LiveServer",
     "Warden",
     "allowed_environment",
+    "build_info",
     "new_api_key",
     "pick_port",
     "spawn",
@@ -270,6 +271,19 @@ def wait_until_ready(server: LiveServer, timeout_s: float, tried: str) -> None:
         "look at the log; a large model on a slow disk may need a longer server.ready_timeout_s in the profile",
         server.log_tail(),
     )
+
+
+def build_info(server: LiveServer) -> str:
+    """What the server says of its build in ``/props``, such as ``b11434-1a2b3c4``. Raises ServerError."""
+    headers = {"Authorization": f"Bearer {server.api_key}"} if server.api_key else {}
+    tried = f"asking {server.url}/props (arm {server.arm}) which build it is"
+    remedy = "is it a llama-server? its API key, if it has one, belongs into $LLAMA_API_KEY"
+    try:
+        answer = httpx.get(server.url + "/props", headers=headers, timeout=_HEALTH_TIMEOUT_S, trust_env=False)
+        answer.raise_for_status()
+        return str(answer.json()["build_info"])
+    except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
+        raise ServerError(tried, f"{type(error).__name__}: {error}", remedy) from None
 
 
 def _refuse_exited(server: LiveServer, tried: str) -> None:
