@@ -109,8 +109,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if not claims or session.config.option.collectonly:
         return
     from pytest_specdec.errors import SpecdecError
+    from pytest_specdec.places import new_run_dir
     from pytest_specdec.progress import Progress
-    from pytest_specdec.session import Run, new_run_dir
+    from pytest_specdec.session import Run
 
     config = session.config
     settings = _settings(config)

@@ -23,7 +23,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 def pytest_configure_node(node: Any) -> None:
     """The controller chooses the directory once and sends it with each worker's input."""
-    from pytest_specdec.session import new_run_dir
+    from pytest_specdec.places import new_run_dir
 
     config: pytest.Config = node.config
     if SETTINGS not in config.stash:
