@@ -1,0 +1,1 @@
+"""The claims: nothing here starts a process, speaks HTTP or computes statistics."""
