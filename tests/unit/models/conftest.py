@@ -3,7 +3,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from small_model import write_small_model
+
+from tests.unit.models.small_model import write_small_model
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,10 +16,10 @@ import gguf
 import numpy as np
 import pytest
 from gguf.quants import dequantize
-from small_model import FEED_FORWARD, write_small_model
 
 from pytest_specdec.errors import ModelError
 from pytest_specdec.models.inflate import inflated_target, target_as_f32
+from tests.unit.models.small_model import FEED_FORWARD, write_small_model
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-PROMPTS = ("class KettleStore:", "It began with a brass key, which", "α β γ", "def ", "# The file\n")  # noqa: RUF001
+PROMPTS = ("class KettleStore:", "It began with a brass key, which", "α β γ", "def ", "# The file\n")
 
 
 @contextlib.contextmanager
