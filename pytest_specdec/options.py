@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,7 +15,19 @@ import pytest
 if TYPE_CHECKING:
     from pytest_specdec.records import Settings
 
-__all__ = ["OPTIONS", "Option", "add_to_parser", "any_given", "as_markdown", "settings_of"]
+__all__ = ["OPTIONS", "Option", "add_to_parser", "any_given", "as_markdown", "refuse_lost_configuration", "settings_of"]
+
+
+# Where pytest finds its configuration, and by which words a file shows that it has one; None: by being there.
+_CONFIGURATIONS = {
+    "pytest.toml": None,
+    ".pytest.toml": None,
+    "pytest.ini": None,
+    ".pytest.ini": None,
+    "pyproject.toml": "[tool.pytest",
+    "tox.ini": "[pytest]",
+    "setup.cfg": "[tool:pytest]",
+}
 
 
 class _BadValueError(ValueError):
@@ -228,6 +241,52 @@ def any_given(config: pytest.Config) -> bool:
     return any(_given(option, config).texts for option in OPTIONS)
 
 
+def refuse_lost_configuration(config: pytest.Config) -> None:
+    """pytest looks for its configuration beside every argument that is a path, before it knows which are values.
+
+    So ``--llama-server PATH`` can take the project's ini file away, with its testpaths and its settings. Raises
+    pytest.UsageError where that has happened.
+    """
+    if config.getoption("inifilename") or hasattr(config, "workerinput"):
+        return
+    arguments = [*shlex.split(os.environ.get("PYTEST_ADDOPTS", "")), *config.invocation_params.args]
+    directory = config.invocation_params.dir
+    for flag, value in _values_apart(arguments):
+        if not (directory / value).exists():
+            continue
+        lost = next(_configurations(directory), None)
+        if lost is None or _tests_outside(lost.parent, config):
+            return
+        if config.inipath is None or not directory.is_relative_to(config.inipath.parent):
+            raise pytest.UsageError(
+                f"{flag} {value}: pytest takes a path that stands alone for a place to look for its configuration, and "
+                f"so it did not read {lost}; write {flag}={value}"
+            )
+
+
+def _values_apart(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Our options that were given as two words, with their values."""
+    flags = {option.flag for option in OPTIONS if option.metavar is not None}
+    for word, after in itertools.pairwise(arguments):
+        if word in flags and not after.startswith("-"):
+            yield word, after
+
+
+def _tests_outside(root: Path, config: pytest.Config) -> bool:
+    """Whether the tests themselves are elsewhere: then the configuration is rightly looked for there."""
+    named = [config.invocation_params.dir / str(name).partition("::")[0] for name in config.getoption("file_or_dir")]
+    return any(path.exists() and not path.resolve().is_relative_to(root.resolve()) for path in named)
+
+
+def _configurations(directory: Path) -> Iterator[Path]:
+    """The files at or above ``directory`` from which pytest would take its configuration."""
+    for folder in (directory, *directory.parents):
+        for name, section in _CONFIGURATIONS.items():
+            path = folder / name
+            if path.is_file() and (section is None or section in path.read_text("utf-8", errors="replace")):
+                yield path
+
+
 def settings_of(config: pytest.Config) -> Settings:
     """Read, check and freeze all options.
 
@@ -255,7 +314,12 @@ def _given(option: Option, config: pytest.Config) -> _Given:
         text = os.environ[option.env]
         return _Given(option, text.split() if option.repeatable else [text], f"environment variable {option.env}")
     in_file = config.getini(option.ini)
-    return _Given(option, _as_list(in_file), f"{option.ini} in {config.inipath}") if in_file else _Given(option)
+    if not in_file:
+        return _Given(option)
+    texts = _as_list(in_file)
+    if option.parse is _path and config.inipath is not None:  # as pytest reads its own paths in that file
+        texts = [str(config.inipath.parent / Path(text).expanduser()) for text in texts]
+    return _Given(option, texts, f"{option.ini} in {config.inipath}")
 
 
 def _as_list(value: str | Sequence[str]) -> list[str]:

@@ -20,7 +20,7 @@ __all__ = ["Build", "build_number_of", "locate", "probe"]
 
 EMBEDDED = "embedded"
 _EMBEDDED_COMMAND = (sys.executable, "-m", "pytest_specdec.server.embedded")
-_INSTALL = "install one: pip install 'pytest-specdec[embedded]' (prebuilt), or pass --llama-server PATH"
+_INSTALL = "install one: pip install 'pytest-specdec[embedded]' (prebuilt), or pass --llama-server=PATH"
 _PROBE_TIMEOUT_S = 60.0
 
 
@@ -78,7 +78,7 @@ def _wanted(text: str, asked_by: str) -> _Candidate:
     path = shutil.which(str(Path(text).expanduser()))
     if path is None:
         why = "it is not an executable file" if Path(text).exists() else "there is no such file"
-        raise BuildError(f"using the llama-server {text} ({asked_by})", why, "give the path of an llama-server binary")
+        raise BuildError(f"using the llama-server {text} ({asked_by})", why, "give the path of a llama-server binary")
     absolute = str(Path(path).resolve())
     return _Candidate("path", absolute, (absolute,), None, f"asked for by {asked_by}")
 
@@ -105,7 +105,7 @@ def probe(candidate: _Candidate) -> Build:
     flags = frozenset(re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", _answer(candidate, "--help")))
     if "--model" not in flags:
         raise BuildError(
-            f"asking {candidate.location} for its flags", "its --help does not list --model", "is it an llama-server?"
+            f"asking {candidate.location} for its flags", "its --help does not list --model", "is it a llama-server?"
         )
     words = version.splitlines()[0] if version else candidate.location
     identity = BuildIdentity(candidate.source, candidate.location, number, commit, words, candidate.why)
@@ -117,7 +117,7 @@ def _answer(candidate: _Candidate, flag: str) -> str:
         return _run((*candidate.command, flag))
     except (OSError, subprocess.TimeoutExpired) as error:
         raise BuildError(
-            f"running {candidate.location} {flag}", str(error), "is it an llama-server for this machine?"
+            f"running {candidate.location} {flag}", str(error), "is it a llama-server for this machine?"
         ) from None
 
 
