@@ -34,13 +34,15 @@ def claim_of(args: Sequence[Any], keywords: Mapping[str, Any], repeated_arm: str
         raise SuiteError(tried, "it has no source", 'say where the claim comes from, as in source="study 8"')
     arms = _arms(keywords, repeated_arm, tried)
     over = keywords.get("over")
-    kind = ClaimKind(keywords.get("kind", ClaimKind.SPEED if over else ClaimKind.EXACT))
+    kind = keywords.get("kind", ClaimKind.SPEED if over else ClaimKind.EXACT)
+    if kind not in list(ClaimKind):
+        raise SuiteError(tried, f"there is no kind {kind!r}", "one of " + ", ".join(ClaimKind))
     on = keywords.get("on", ())
     flags: Mapping[str, Json] = {"--" + name: value for name, value in keywords.get("server_flags", {}).items()}
     return Claim(
         id=f"{args[0]}[{repeated_arm}]" if repeated_arm else args[0],
         source=keywords["source"],
-        kind=kind,
+        kind=ClaimKind(kind),
         arms=arms,
         on=(on,) if isinstance(on, str) else tuple(on),
         over=over,
@@ -67,7 +69,10 @@ def selection_markers(claim: Claim, profile: Profile) -> tuple[str, ...]:
 
 def _arms(keywords: Mapping[str, Any], repeated_arm: str | None, tried: str) -> tuple[str, ...]:
     single = [keywords["arm"]] if "arm" in keywords else []
-    arms = (*([repeated_arm] if repeated_arm else []), *single, *keywords.get("arms", ()))
+    several = keywords.get("arms", ())
+    if isinstance(several, str):
+        several = (several,)
+    arms = (*([repeated_arm] if repeated_arm else []), *single, *several)
     if not arms:
         raise SuiteError(tried, "it names no arm", "give arm=, arms= or each=")
     return arms

@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from pytest_specdec.records import Claim, Profile, Settings, Verdict
     from pytest_specdec.session import Run
 
-__all__ = ["CLAIM", "JUDGE", "PROFILE", "RECORDS", "RUN", "RUN_DIR", "SETTINGS", "TOLD", "VERDICTS"]
+__all__ = ["CLAIM", "JUDGE", "NOTES", "PROFILE", "RECORDS", "RUN", "RUN_DIR", "SETTINGS", "TOLD", "VERDICTS"]
 
 SETTINGS: pytest.StashKey[Settings] = pytest.StashKey()
+NOTES: pytest.StashKey[list[str]] = pytest.StashKey()  # what the end of the run has to tell
 PROFILE: pytest.StashKey[Profile] = pytest.StashKey()
 RUN: pytest.StashKey[Run] = pytest.StashKey()
 RUN_DIR: pytest.StashKey[str] = pytest.StashKey()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Generator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import pytest
 
 from pytest_specdec import options
 from pytest_specdec.fixtures import arm, baseline, cells, claim, server
-from pytest_specdec.keys import CLAIM, JUDGE, PROFILE, RECORDS, RUN, RUN_DIR, SETTINGS, TOLD, VERDICTS
+from pytest_specdec.keys import CLAIM, JUDGE, NOTES, PROFILE, RECORDS, RUN, RUN_DIR, SETTINGS, TOLD, VERDICTS
 
 if TYPE_CHECKING:
     from pytest_specdec.records import Claim, Profile, Settings
@@ -33,7 +33,7 @@ class VerdictCollector:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Verdicts travel in the user properties of the call phase."""
-        if report.when == "call" and report.user_properties:
+        if _has_verdict(report):
             from pytest_specdec.report.properties import from_properties
 
             verdict = from_properties(report.user_properties)
@@ -55,8 +55,10 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", f"{name}: {meaning} (added by the declaration of a claim)")
     config.stash[VERDICTS] = []
     config.stash[RECORDS] = []
+    config.stash[NOTES] = []
     config.stash[TOLD] = {}
     if options.any_given(config):
+        options.refuse_lost_configuration(config)
         config.stash[SETTINGS] = options.settings_of(config)
     config.pluginmanager.register(VerdictCollector(config), "specdec-verdicts")
     if config.pluginmanager.hasplugin("xdist"):
@@ -174,7 +176,7 @@ def pytest_runtest_makereport(
 
 def pytest_report_teststatus(report: pytest.CollectReport | pytest.TestReport) -> tuple[str, str, str] | None:
     """Each verdict its own word."""
-    if isinstance(report, pytest.TestReport) and report.when == "call" and report.user_properties:
+    if _has_verdict(report):
         from pytest_specdec.reporting import status_words
 
         return status_words(report)
@@ -197,6 +199,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         from pytest_specdec.reporting import summarise
 
         summarise(terminalreporter, config)
+
+
+def _has_verdict(report: pytest.CollectReport | pytest.TestReport) -> TypeGuard[pytest.TestReport]:
+    """Asked of every report of every project, so it looks before anything is imported."""
+    if not isinstance(report, pytest.TestReport) or report.when != "call":
+        return False
+    return any(name == "specdec.status" for name, _ in report.user_properties)
 
 
 def _claims(items: list[pytest.Item]) -> list[Claim]:

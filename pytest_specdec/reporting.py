@@ -7,14 +7,16 @@ import datetime
 import json
 import os
 import shlex
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_specdec.errors import BaselineError, SpecdecError
-from pytest_specdec.keys import CLAIM, JUDGE, RECORDS, RUN, RUN_DIR, SETTINGS, TOLD, VERDICTS
+from pytest_specdec.errors import LedgerError, SpecdecError
+from pytest_specdec.keys import CLAIM, JUDGE, NOTES, RECORDS, RUN, RUN_DIR, SETTINGS, TOLD, VERDICTS
+from pytest_specdec.measure.ledger import Ledger
 from pytest_specdec.options import OPTIONS
 from pytest_specdec.records import Inconclusive, Reason, Status, Verdict
 from pytest_specdec.report import (
@@ -68,6 +70,8 @@ def give_verdict(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.
 
 
 def _set_outcome(report: pytest.TestReport, verdict: Verdict, item: pytest.Item) -> None:
+    if hasattr(report, "wasxfail"):  # expected to fail by a mark of the test: pytest has decided what that means
+        return
     skips = item.config.stash[SETTINGS].inconclusive is Inconclusive.SKIP
     if verdict.status is Status.PASS:
         report.outcome, report.longrepr = "passed", None
@@ -103,17 +107,31 @@ def status_words(report: pytest.TestReport) -> tuple[str, str, str] | None:
 
 
 def finish(session: pytest.Session) -> None:
-    """The end of a run: baseline, results, exit code."""
+    """The end of a run: baseline, results, exit code. What cannot be written is told and makes the run red."""
     config = session.config
     run = config.stash.get(RUN, None)
     if run is not None:
-        _record(config, run)
-    if hasattr(config, "workerinput"):
+        _unless_told(session, lambda: _record(config, run))
+    output = getattr(config, "workeroutput", None)
+    if output is not None:  # a worker of pytest-xdist
+        output["specdec_notes"] = config.stash[NOTES]
         return
-    verdicts = config.stash[VERDICTS]
-    if nothing_judged([verdict for _, verdict in verdicts]) and session.exitstatus == pytest.ExitCode.OK:
+    if nothing_judged([verdict for _, verdict in config.stash[VERDICTS]]):
+        _redden(session)
+    _unless_told(session, lambda: _write_results(config, run, int(session.exitstatus)))
+
+
+def _unless_told(session: pytest.Session, action: Callable[[], None]) -> None:
+    try:
+        action()
+    except SpecdecError as error:
+        session.config.stash[NOTES] += str(error).splitlines()
+        _redden(session)
+
+
+def _redden(session: pytest.Session) -> None:
+    if session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
-    _write_results(config, run, int(session.exitstatus))
 
 
 def summarise(terminal: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -125,14 +143,11 @@ def summarise(terminal: pytest.TerminalReporter, config: pytest.Config) -> None:
         terminal.write_line(verdict_line(verdict, width), **_COLOURS[word_of(verdict)])
     _write_reasons(terminal, config)
     terminal.write_line("")
-    for line in (*summary_lines([verdict for _, verdict in verdicts]), *config.stash.get(_NOTES, [])):
+    for line in (*summary_lines([verdict for _, verdict in verdicts]), *config.stash[NOTES]):
         terminal.write_line(line, bold=True)
     red = [test for test, verdict in verdicts if verdict.status not in (Status.PASS, Status.NOT_JUDGED)]
     if red:
         terminal.write_line(f"again: {_command(config, red)}")
-
-
-_NOTES: pytest.StashKey[list[str]] = pytest.StashKey()
 
 
 def _write_reasons(terminal: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -149,13 +164,9 @@ def _write_reasons(terminal: pytest.TerminalReporter, config: pytest.Config) -> 
 
 def _record(config: pytest.Config, run: Run) -> None:
     records = config.stash[RECORDS]
-    if not records:
-        return
-    try:
+    if records:
         changes = run.record(records)
-    except BaselineError as error:
-        raise pytest.UsageError(str(error)) from None
-    config.stash[_NOTES] = [f"recorded in {run.baselines.path}:", *(f"  {change}" for change in changes)]
+        config.stash[NOTES] += [f"recorded in {run.baselines.path}:", *(f"  {change}" for change in changes)]
 
 
 def _write_results(config: pytest.Config, run: Run | None, exit_status: int) -> None:
@@ -166,10 +177,17 @@ def _write_results(config: pytest.Config, run: Run | None, exit_status: int) -> 
     ended = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     verdicts = config.stash[VERDICTS]
     document = results_document(identity, verdicts, ended, exit_status)
-    text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
-    for path in (Path(directory) / "results.json", config.stash[SETTINGS].report):
-        if path is not None:
-            path.write_text(text, "utf-8")
+    written = Ledger(Path(directory)).write_results(document)
+    report = config.stash[SETTINGS].report
+    if report is None:
+        return
+    try:
+        report.parent.mkdir(parents=True, exist_ok=True)
+        report.write_bytes(written.read_bytes())
+    except OSError as error:
+        raise LedgerError(
+            f"writing the results to {report}", str(error), f"choose another --specdec-report; they are in {written}"
+        ) from None
 
 
 def _command(config: pytest.Config, tests: list[str]) -> str:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from pytest_specdec.keys import RUN_DIR, SETTINGS
+from pytest_specdec.keys import NOTES, RUN_DIR, SETTINGS
 from pytest_specdec.options import settings_of
 
-__all__ = ["pytest_configure_node", "pytest_sessionstart"]
+__all__ = ["pytest_configure_node", "pytest_sessionstart", "pytest_testnodedown"]
 
 _KEY = "specdec_run_dir"
 
@@ -31,3 +31,8 @@ def pytest_configure_node(node: Any) -> None:
     if RUN_DIR not in config.stash:
         config.stash[RUN_DIR] = str(config.stash[SETTINGS].run_dir or new_run_dir(config.rootpath))
     node.workerinput[_KEY] = config.stash[RUN_DIR]
+
+
+def pytest_testnodedown(node: Any) -> None:
+    """What a worker has to tell at its end, such as what it recorded, is told by the controller."""
+    node.config.stash[NOTES] += getattr(node, "workeroutput", {}).get("specdec_notes", [])

@@ -9,10 +9,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import os
 from collections.abc import Iterator, Mapping
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from filelock import FileLock
 
@@ -77,40 +78,70 @@ class Ledger:
         return tuple(g for g in map(_generation, self._lines("generations.jsonl")) if g.cell == key)
 
     def log_path(self, stem: str) -> Path:
-        """A log file that is not there yet."""
-        number = len(list((self.directory / "logs").glob("*.log"))) + 1
-        return self.directory / "logs" / f"{number:03d}-{stem.replace('/', '-')}.log"
+        """A new log file, empty, that no other process has got."""
+        folder = self.directory / "logs"
+        with self.locked("logs"):
+            path = folder / f"{len(list(folder.glob('*.log'))) + 1:03d}-{stem.replace('/', '-')}.log"
+            path.touch()
+        return path
 
     def locked(self, name: str) -> FileLock:
         """A lock of this run, between the processes that work for it."""
         return FileLock(self.directory / "locks" / f"{name.replace('/', '-')}.lock")
 
     def _append_line(self, name: str, content: Json) -> None:
-        line = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
         try:
-            with (self.directory / name).open("ab", buffering=0) as handle:
-                handle.write(line.encode())
+            with (self.directory / name).open("a+b", buffering=0) as handle:
+                line = _end_of_a_torn_line(handle) + _encoded(content, separators=(",", ":"))
+                if handle.write(line) != len(line):
+                    raise OSError("only a part of a line could be written")
         except OSError as error:
             raise LedgerError(
                 f"keeping a measurement in {self.directory / name}", str(error), "make room, or use --specdec-run-dir"
             ) from None
 
     def _lines(self, name: str) -> Iterator[dict[str, Any]]:
-        """A last line that a killed run left unfinished is passed over."""
+        """A line that a killed run left unfinished is passed over."""
         path = self.directory / name
         if not path.exists():
             return
         with path.open("rb") as handle:
             for line in handle:
-                if line.endswith(b"\n"):
-                    yield json.loads(line)
+                row = _decoded(line) if line.endswith(b"\n") else None
+                if row is not None:
+                    yield row
 
     def _write(self, name: str, content: Mapping[str, Json]) -> Path:
         path = self.directory / name
         unfinished = path.with_suffix(".partial")
-        unfinished.write_text(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n", "utf-8")
-        unfinished.replace(path)
+        try:
+            unfinished.write_bytes(_encoded(content, indent=2))
+            unfinished.replace(path)
+        except OSError as error:
+            raise LedgerError(f"writing {path}", str(error), "make room, or use --specdec-run-dir") from None
         return path
+
+
+def _encoded(content: Json, **layout: Any) -> bytes:
+    """A line of JSON. Half a character, which a server can send and UTF-8 cannot hold, becomes its JSON escape."""
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False, **layout)
+    return text.encode(errors="backslashreplace") + b"\n"
+
+
+def _decoded(line: bytes) -> dict[str, Any] | None:
+    try:
+        row = json.loads(line)
+    except ValueError:
+        return None
+    return row if isinstance(row, dict) else None
+
+
+def _end_of_a_torn_line(handle: IO[bytes]) -> bytes:
+    """A line break where a killed run left a line without one, so that only that line is lost."""
+    if handle.seek(0, os.SEEK_END) == 0:
+        return b""
+    handle.seek(-1, os.SEEK_END)
+    return b"" if handle.read(1) == b"\n" else b"\n"
 
 
 def plain(value: object) -> Json:
