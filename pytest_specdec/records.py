@@ -175,12 +175,14 @@ class Settings:
     """What the user asked for, parsed and checked once."""
 
     llama_server: str | None = None
+    llama_server_base: str | None = None
     server_urls: tuple[tuple[str, str], ...] = ()
     launcher: tuple[str, ...] = ()
     profile: str = "tiny"
     arm_args: tuple[str, ...] = ()
     baselines: Path | None = None
     update_baseline: UpdateBaseline = UpdateBaseline.OFF
+    accept_regression: str | None = None
     inconclusive: Inconclusive = Inconclusive.FAIL
     run_dir: Path | None = None
     report: Path | None = None

@@ -15,7 +15,7 @@ from importlib import metadata
 from pathlib import Path
 
 from pytest_specdec import __version__
-from pytest_specdec.baseline import Baselines, Comparability, Record, write_records
+from pytest_specdec.baseline import Baselines, Comparability, Record, Recording, write_records
 from pytest_specdec.baseline import load as load_baselines
 from pytest_specdec.errors import BuildError, LedgerError, ModelError, SpecdecError
 from pytest_specdec.measure.cells import Cells
@@ -121,8 +121,7 @@ class Run:
         models = dict.fromkeys(name for arm in arms for name in (arm.target, arm.drafter) if name)
         return Comparability(
             models={name: sha for name in models if (sha := self._model_sha256(name))},
-            workload=" ".join(claim.on),
-            workload_sha256=self.workload(claim.on[0]).sha256,
+            workloads={name: self.workload(name).sha256 for name in claim.on},
             arm=" | ".join(speculation(arm) for arm in arms if arm.drafted),
         )
 
@@ -134,8 +133,12 @@ class Run:
             "machine": _machine(),
             "command": f"pytest --specdec-update-baseline --specdec-profile {self.settings.profile}",
         }
-        only_new = self.settings.update_baseline is UpdateBaseline.NEW
-        return write_records(self.baselines.path, self.profile.name, DEVICE, records, provenance, only_new=only_new)
+        recording = Recording(
+            provenance,
+            only_new=self.settings.update_baseline is UpdateBaseline.NEW,
+            accepted_regression=self.settings.accept_regression,
+        )
+        return write_records(self.baselines.path, self.profile.name, DEVICE, records, recording)
 
     def close(self) -> None:
         """Stop every server."""

@@ -1,18 +1,23 @@
 """Stored entries: loaded, validated, compared, updated."""
 
-from pytest_specdec.baseline.compare import compare
-from pytest_specdec.baseline.entries import Comparability, Entry, KnownDeviation, Lineage
+from pytest_specdec.baseline.compare import compare, differences
+from pytest_specdec.baseline.entries import Calibrated, Comparability, Entry, KnownDeviation, Lineage, StoredContrast
 from pytest_specdec.baseline.store import Baselines, load
-from pytest_specdec.baseline.update import Record, write_records
+from pytest_specdec.baseline.update import Record, Recording, write_calibrations, write_records
 
 __all__ = [
     "Baselines",
+    "Calibrated",
     "Comparability",
     "Entry",
     "KnownDeviation",
     "Lineage",
     "Record",
+    "Recording",
+    "StoredContrast",
     "compare",
+    "differences",
     "load",
+    "write_calibrations",
     "write_records",
 ]

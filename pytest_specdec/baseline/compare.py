@@ -8,7 +8,7 @@ from datetime import date
 from pytest_specdec.baseline.entries import Comparability, Direction, Entry, EntryKind
 from pytest_specdec.records import Finding, Json, Reason, Status
 
-__all__ = ["OLD_DAYS", "compare"]
+__all__ = ["OLD_DAYS", "compare", "differences"]
 
 OLD_DAYS = 90
 
@@ -31,7 +31,7 @@ def _recorded(entry: Entry, value: float, unit: str, comparability: Comparabilit
     measured = f"{value:.3f} {unit}"
     expected = f"{stored:.3f} {unit} ± {tolerance:.0%} ({entry.provenance['build']}, {entry.provenance['date']})"
     evidence: dict[str, Json] = {"value": value, "recorded": stored, "tolerance": tolerance, "unit": unit}
-    different = _differences(entry.comparability, comparability)
+    different = differences(entry.comparability, comparability)
     if different:
         return Finding(
             Status.VOID, Reason.BASELINE_MISMATCH, measured, expected, "\n".join(different),
@@ -71,19 +71,21 @@ def _against(direction: Direction, change: float, tolerance: float) -> bool:
     return abs(change) > tolerance
 
 
-def _differences(stored: Comparability | None, now: Comparability) -> list[str]:
+def differences(stored: Comparability | None, now: Comparability) -> list[str]:
+    """What a record was made with that is not so now, one line each."""
     if stored is None:
         return ["the entry does not say what it was recorded with"]
     lines = [
-        f"model {name}: recorded with {stored.models.get(name, 'none')[:12]}, "
-        f"measured with {now.models.get(name, 'none')[:12]}"
-        for name in sorted({*stored.models, *now.models})
-        if stored.models.get(name) != now.models.get(name)
+        f"{what} {name}: recorded with {before.get(name, 'none')[:12]}, measured with {after.get(name, 'none')[:12]}"
+        for what, before, after in (
+            ("model", stored.models, now.models),
+            ("workload", stored.workloads, now.workloads),
+        )
+        for name in sorted({*before, *after})
+        if before.get(name) != after.get(name)
     ]
-    for name in ("workload", "workload_sha256", "arm"):
-        before, after = getattr(stored, name), getattr(now, name)
-        if before != after:
-            lines.append(f"{name}: recorded with {before}, measured with {after}")
+    if stored.arm != now.arm:
+        lines.append(f"arm: recorded with {stored.arm}, measured with {now.arm}")
     return lines
 
 

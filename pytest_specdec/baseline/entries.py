@@ -8,7 +8,16 @@ from enum import StrEnum
 
 from pytest_specdec.records import Json
 
-__all__ = ["Comparability", "Direction", "Entry", "EntryKind", "KnownDeviation", "Lineage"]
+__all__ = [
+    "Calibrated",
+    "Comparability",
+    "Direction",
+    "Entry",
+    "EntryKind",
+    "KnownDeviation",
+    "Lineage",
+    "StoredContrast",
+]
 
 
 class EntryKind(StrEnum):
@@ -29,11 +38,10 @@ class Direction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Comparability:
-    """What must be equal for a recorded value to mean anything: hashes of models and workload, the arm's flags."""
+    """What must be equal for a recorded value to mean anything: hashes of models and workloads, the arm's flags."""
 
     models: Mapping[str, str]
-    workload: str
-    workload_sha256: str
+    workloads: Mapping[str, str]
     arm: str
 
 
@@ -73,8 +81,49 @@ class KnownDeviation:
 
 
 @dataclass(frozen=True, slots=True)
+class Calibrated:
+    """What A/A measured of one contrast on this device; natural-log units.
+
+    ``tau``: spread between sessions, with ``tau_dof`` degrees of freedom.
+    """
+
+    sigma: float
+    pairs: int
+    sessions: int
+    mean: float
+    mean_se: float
+    lag1: float
+    tau: float
+    tau_dof: int
+    date: str
+    machine: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredContrast:
+    """A recorded contrast. ``logs`` and ``exact_logs`` are log ratios by prompt, whole and of tokens per cycle.
+
+    ``margin`` is the least slowdown that the record can resolve given its own error ``se`` and ``tau``.
+    ``cycles_per_s`` are the medians of the reference and the candidate, which tell on which side a change is.
+    """
+
+    logs: Mapping[str, float]
+    exact_logs: Mapping[str, float]
+    cycles_per_s: tuple[float, float]
+    pairs: int
+    sigma: float
+    se: float
+    tau: float
+    tau_dof: int
+    margin: float
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
-    """One claim's stored value. ``tolerance`` is relative; ``floor`` is the one-sided bound of a published entry."""
+    """One claim's stored value. ``tolerance`` is relative; ``floor`` is the one-sided bound of a published entry.
+
+    ``contrast``: of a recorded speed claim, what a decision needs beside the value.
+    """
 
     claim: str
     kind: EntryKind
@@ -88,4 +137,5 @@ class Entry:
     device: str = ""
     lineages: tuple[Lineage, ...] = ()
     comparability: Comparability | None = None
+    contrast: StoredContrast | None = None
     provenance: Mapping[str, Json] = field(default_factory=dict)

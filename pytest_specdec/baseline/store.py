@@ -4,38 +4,45 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from pytest_specdec.baseline.entries import (
+    Calibrated,
     Comparability,
     Direction,
     Entry,
     EntryKind,
     KnownDeviation,
     Lineage,
+    StoredContrast,
 )
+from pytest_specdec.baseline.migrate import SCHEMA_VERSION, migrated
 from pytest_specdec.errors import BaselineError
 from pytest_specdec.records import Reason
 from pytest_specdec.schema import problems
 
-__all__ = ["ANY", "SCHEMA_VERSION", "Baselines", "load", "read"]
+__all__ = ["ANY", "INVARIANTS", "Baselines", "load", "parse", "place_of", "read"]
 
 ANY = "*"
-SCHEMA_VERSION = 1
-_INVARIANTS = "any.json"
+INVARIANTS = "any.json"
 
 
 @dataclass(frozen=True, slots=True)
 class Baselines:
-    """Everything that is stored for one profile on one device."""
+    """Everything that is stored for one profile on one device.
+
+    ``published`` is what an entry of the device itself may stand before: what holds where the record does not apply.
+    """
 
     device: str
     path: Path
     entries: Mapping[str, Entry]
     deviations: tuple[KnownDeviation, ...]
+    published: Mapping[str, Entry] = field(default_factory=dict)
+    calibrations: Mapping[str, Calibrated] = field(default_factory=dict)
 
     def entry(self, claim: str) -> Entry | None:
         """The entry of that claim."""
@@ -45,6 +52,11 @@ class Baselines:
     def has_records(self) -> bool:
         """Whether anybody recorded on this device: then a record that is missing is a fault."""
         return any(entry.kind is EntryKind.RECORDED for entry in self.entries.values())
+
+    @property
+    def has_speed_records(self) -> bool:
+        """Whether anybody recorded a contrast on this device."""
+        return any(entry.contrast is not None for entry in self.entries.values())
 
     def knows_arm(self, arm: str) -> bool:
         """Whether a record on this device was made with that arm."""
@@ -62,31 +74,39 @@ def load(directory: Path, profile: str, device: str) -> Baselines:
     Raises BaselineError: a corrupt baseline is never passed over.
     """
     own = directory / profile / f"{device}.json"
+    published: dict[str, Entry] = {}
     entries: dict[str, Entry] = {}
     deviations: list[KnownDeviation] = []
+    calibrations: dict[str, Calibrated] = {}
     for path in sorted((directory / profile).glob("*.json")):
         for entry in _entries(read(path, profile, path.stem), path.stem):
             if entry.kind is EntryKind.PUBLISHED and path != own:
-                entries.setdefault(entry.claim, entry)
-    for path, of_profile, of_device in ((directory / _INVARIANTS, ANY, ANY), (own, profile, device)):
+                published.setdefault(entry.claim, entry)
+    entries |= published
+    for path, of_profile, of_device in ((directory / INVARIANTS, ANY, ANY), (own, profile, device)):
         if path.exists():
             document = read(path, of_profile, of_device)
             entries |= {entry.claim: entry for entry in _entries(document, of_device)}
             deviations += [_deviation(row, path) for row in document.get("known_deviations", ())]
-    return Baselines(device=device, path=own, entries=entries, deviations=tuple(deviations))
+            calibrations |= {claim: Calibrated(**row) for claim, row in document.get("calibrations", {}).items()}
+    return Baselines(device, own, entries, tuple(deviations), published, calibrations)
+
+
+def place_of(path: Path) -> tuple[str, str]:
+    """The profile and the device that a file's place says: ``<profile>/<device>.json``, or ``any.json`` for all."""
+    return (ANY, ANY) if path.name == INVARIANTS else (path.absolute().parent.name, path.stem)
 
 
 def read(path: Path, profile: str, device: str) -> dict[str, Any]:
-    """One file's document. Raises BaselineError when it is anything but a valid baseline of that profile and device."""
-    document = _document(path)
-    version = document.get("schema") if isinstance(document, dict) else None
-    if isinstance(version, int) and version > SCHEMA_VERSION:
-        raise _error(
-            path, f"its schema is {version}, this version reads up to {SCHEMA_VERSION}", "update pytest-specdec"
-        )
-    wrong = problems(document, "pytest_specdec.baseline", "schema.json")
-    if wrong:
-        raise _error(path, "\n".join(wrong[:5]), "correct it, or restore it from version control")
+    """One file's document in the current schema; the file itself is left as it is.
+
+    Raises BaselineError when it is anything but a valid baseline of that profile and device.
+    """
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise _error(path, str(error), "make it readable, or restore it from version control") from None
+    document = parse(text, path)
     for name, wanted in (("profile", profile), ("device", device)):
         if document[name] != wanted:
             raise _error(
@@ -94,19 +114,30 @@ def read(path: Path, profile: str, device: str) -> dict[str, Any]:
                 f"it says {name} {document[name]!r}, its place says {wanted!r}",
                 "move it to <profile>/<device>.json, or correct it",
             )
+    return document
+
+
+def parse(text: str, origin: Path | str) -> dict[str, Any]:
+    """A document in the current schema from the text of a file; ``origin`` names it. Raises BaselineError."""
+    if not text.strip():
+        raise _error(origin, "it is empty", "restore it from version control, or delete it and record anew")
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _error(origin, f"it is not JSON: {error}", "restore it from version control") from None
+    version = document.get("schema") if isinstance(document, dict) else None
+    if isinstance(version, int) and version > SCHEMA_VERSION:
+        raise _error(
+            origin, f"its schema is {version}, this version reads up to {SCHEMA_VERSION}", "update pytest-specdec"
+        )
+    document = migrated(document)
+    wrong = problems(document, "pytest_specdec.baseline", "schema.json")
+    if wrong:
+        raise _error(origin, "\n".join(wrong[:5]), "correct it, or restore it from version control")
     return dict(document)
 
 
-def _document(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise _error(path, str(error), "make it readable") from None
-    except ValueError as error:
-        raise _error(path, f"it is not JSON: {error}", "restore it from version control") from None
-
-
-def _error(path: Path, why: str, remedy: str) -> BaselineError:
+def _error(path: Path | str, why: str, remedy: str) -> BaselineError:
     return BaselineError(f"reading the baseline {path}", why, remedy)
 
 
@@ -115,7 +146,7 @@ def _entries(document: Mapping[str, Any], device: str) -> list[Entry]:
 
 
 def _entry(claim: str, row: Mapping[str, Any], device: str) -> Entry:
-    comparability = row.get("comparability")
+    comparability, contrast = row.get("comparability"), row.get("contrast")
     return Entry(
         claim=claim,
         kind=EntryKind(row["kind"]),
@@ -132,6 +163,7 @@ def _entry(claim: str, row: Mapping[str, Any], device: str) -> Entry:
             for lineage in row.get("lineages", ())
         ),
         comparability=Comparability(**comparability) if comparability else None,
+        contrast=StoredContrast(**{**contrast, "cycles_per_s": tuple(contrast["cycles_per_s"])}) if contrast else None,
         provenance=row.get("provenance", {}),
     )
 

@@ -21,6 +21,7 @@ def results_document(
     return {
         "schema": SCHEMA_VERSION,
         **{name: identity[name] for name in _FROM_IDENTITY},
+        **({"base": identity["base"]} if identity.get("base") else {}),
         "ended": ended,
         "exit_status": exit_status,
         "summary": dict(Counter(verdict.status.value for _, verdict in verdicts)),

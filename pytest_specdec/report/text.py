@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from pytest_specdec.records import Reason, Status, Verdict
+from pytest_specdec.report.data import ReportData
+from pytest_specdec.report.escape import one_line, printable
 
-__all__ = ["explanation", "nothing_judged", "summary_lines", "verdict_line", "word_of"]
+__all__ = ["explanation", "nothing_judged", "summary_lines", "verdict_line", "whole_report", "word_of"]
 
 _WORDS = {
     Status.PASS: "PASS",
@@ -27,7 +29,7 @@ def word_of(verdict: Verdict) -> str:
 def verdict_line(verdict: Verdict, width: int) -> str:
     """Word, claim (padded to ``width``), measured against expected, and the source."""
     words = f"{word_of(verdict):<12} {verdict.claim:<{width}}  "
-    return f"{words}{verdict.measured}; expected {verdict.expected}  [{verdict.source}]"
+    return printable(f"{words}{verdict.measured}; expected {verdict.expected}  [{verdict.source}]")
 
 
 def explanation(verdict: Verdict) -> str:
@@ -38,7 +40,25 @@ def explanation(verdict: Verdict) -> str:
         f"  expected: {verdict.expected}",
         *(f"  {line}" for line in verdict.detail.splitlines()),
     ]
-    return "\n".join([*lines, f"  remedy:   {verdict.remedy}"] if verdict.remedy else lines)
+    return printable("\n".join([*lines, f"  remedy:   {verdict.remedy}"] if verdict.remedy else lines))
+
+
+def whole_report(report: ReportData) -> str:
+    """A run as it stood on the screen at its end."""
+    width = max((len(verdict.claim) for verdict in report.verdicts), default=0)
+    told = [v for v in report.verdicts if v.status is not Status.PASS or v.detail]
+    lines = [
+        f"run {one_line(report.run)}, {one_line(report.started)}",
+        f"build {one_line(report.build.label)} ({one_line(report.build.location)}; {one_line(report.build.why)})",
+        *([f"compared with {one_line(report.base.label)} ({one_line(report.base.location)})"] if report.base else []),
+        f"profile {one_line(report.profile)} on {one_line(report.device)}, {one_line(report.machine)}",
+        "",
+        *(verdict_line(verdict, width) for verdict in report.verdicts),
+        *(line for verdict in told for line in ("", explanation(verdict))),
+        "",
+        *summary_lines(report.verdicts),
+    ]
+    return "\n".join(lines)
 
 
 def summary_lines(verdicts: Sequence[Verdict]) -> list[str]:

@@ -1,0 +1,54 @@
+"""``claims``: what the suites claim, where each claim comes from, and what is stored for it."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from pytest_specdec.baseline import Entry, load
+from pytest_specdec.cli.listing import DeclaredClaim, collect
+from pytest_specdec.cli.shared import Commands, device_name, table
+from pytest_specdec.places import baselines_folder
+
+__all__ = ["add"]
+
+
+def add(commands: Commands) -> None:
+    """Declare the command."""
+    parser = commands.add_parser("claims", help="list the claims of the suites, with their baseline entries")
+    parser.add_argument("paths", nargs="*", metavar="PATH", help="suites; default: those of the package")
+    parser.add_argument("-m", dest="markers", metavar="EXPR", help="only claims with these markers, as in pytest")
+    parser.add_argument("--specdec-profile", dest="profile", default="tiny", metavar="NAME|PATH")
+    parser.add_argument("--specdec-device", dest="device", metavar="DEVICE", help="default: the one that a run takes")
+    parser.add_argument("--specdec-baselines", dest="baselines", type=Path, metavar="DIR")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print one line per claim."""
+    chosen = [f"--specdec-profile={arguments.profile}", *(["-m", arguments.markers] if arguments.markers else [])]
+    listing = collect(chosen, arguments.paths)
+    device = device_name(arguments.device)
+    stored = load(arguments.baselines or baselines_folder(Path.cwd()), listing.profile, device)
+    rows = [_row(claim, stored.entry(claim.id)) for claim in listing.claims]
+    print(table(("claim", "kind", "source", "arms", "on", "baseline"), rows))
+    print(f"\n{len(rows)} claims for the profile {listing.profile}; baselines of the device {device}: {stored.path}")
+    return 0
+
+
+def _row(claim: DeclaredClaim, entry: Entry | None) -> tuple[str, ...]:
+    arms = " | ".join(claim.arms) + (f" over {claim.over}" if claim.over else "")
+    kind = claim.kind + (" (study)" if claim.study else "")
+    return claim.id, kind, claim.source, arms, " ".join(claim.on) or "-", stored_words(entry)
+
+
+def stored_words(entry: Entry | None) -> str:
+    """An entry in a few words."""
+    if entry is None:
+        return "-"
+    if entry.lineages:
+        return f"{entry.kind}: " + ", ".join(f"{lineage.expect} ({lineage.name})" for lineage in entry.lineages)
+    if entry.value is None:
+        return str(entry.kind)
+    build = f" ({entry.provenance['build']}, {entry.provenance['date']})" if entry.provenance else ""
+    return f"{entry.kind}: {entry.value:g} {entry.unit}{build}"

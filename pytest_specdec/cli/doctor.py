@@ -1,0 +1,179 @@
+"""``doctor``: whether the suite could run here, and if not, what to do; one screen, nothing measured."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_specdec import __version__
+from pytest_specdec.cli.shared import Commands
+from pytest_specdec.errors import SpecdecError
+from pytest_specdec.places import baselines_folder
+from pytest_specdec.records import Profile
+
+__all__ = ["Check", "add"]
+
+_SPECULATION = ("--spec-type", "--spec-draft-n-max", "--spec-draft-p-min", "--metrics")
+_MIB = 1024.0 * 1024.0
+_CRAMPED = 0.05  # a device with less than this share of its memory free will not load a model
+_HASH = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line. ``remedy`` is empty where all is well; a ``fatal`` problem keeps the suite from running."""
+
+    what: str
+    found: str
+    remedy: str = ""
+    fatal: bool = False
+
+
+def add(commands: Commands) -> None:
+    """Declare the command."""
+    parser = commands.add_parser("doctor", help="whether the suite could run here, and what to do if not")
+    parser.add_argument("--llama-server", dest="server", metavar="PATH|embedded")
+    parser.add_argument("--specdec-profile", dest="profile", default="tiny", metavar="NAME|PATH")
+    parser.add_argument("--specdec-device", dest="device", metavar="DEVICE")
+    parser.add_argument("--specdec-baselines", dest="baselines", type=Path, metavar="DIR")
+    parser.add_argument("--specdec-lock-dir", dest="lock_dir", type=Path, metavar="DIR")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print every check. The status is 1 when the suite could not run."""
+    checks = [Check("pytest-specdec", __version__), *_guarded("build", lambda: _build(arguments.server))]
+    checks += _guarded("profile", lambda: _profile(arguments.profile))
+    checks += _guarded("device", lambda: _device(arguments))
+    checks += _guarded("orphans", _orphans)
+    width = max(len(check.what) for check in checks)
+    for check in checks:
+        sign = "ok" if not check.remedy else "!!" if check.fatal else " !"
+        print(f"{sign} {check.what:<{width}}  {check.found}")
+        if check.remedy:
+            print(f"   {'':<{width}}  do: {check.remedy}")
+    fatal = sum(check.fatal for check in checks)
+    print(f"\n{fatal} problems keep the suite from running" if fatal else "\nthe suite can run here")
+    return 1 if fatal else 0
+
+
+def _guarded(what: str, checks: Callable[[], Iterator[Check]]) -> list[Check]:
+    """What was found before the first error, and the error as the last of it."""
+    found: list[Check] = []
+    try:
+        found.extend(checks())
+    except SpecdecError as error:
+        found.append(Check(what, f"{error.tried}: {error.why}".replace("\n", " "), error.remedy, fatal=True))
+    return found
+
+
+def _build(wanted: str | None) -> Iterator[Check]:
+    from pytest_specdec.server.build import locate
+
+    build = locate(wanted)
+    identity = build.identity
+    commit = f", commit {identity.commit}" if identity.commit else ""
+    yield Check("build", f"{identity.label}{commit}: {identity.location} ({identity.why})")
+    missing = [flag for flag in _SPECULATION if flag not in build.capabilities.flags]
+    known = f"{len(build.capabilities.flags)} flags, those of speculation among them"
+    if missing:
+        yield Check("flags", f"its --help lacks {', '.join(missing)}", "use a build of llama.cpp from 2026", fatal=True)
+    else:
+        yield Check("flags", known)
+
+
+def _profile(name: str) -> Iterator[Check]:
+    from pytest_specdec.profile import load, resolve
+
+    profile = load(name)
+    yield Check("profile", f"{profile.name}: judges {', '.join(profile.judged_arms)}")
+    for model in _models_needed(profile):
+        found = resolve(model, profile.models[model], profile.origin)
+        sha256 = found.sha256
+        where = str(found.path) if found.path else f"{found.hub}, which the server looks up"
+        yield Check(f"model {model}", where + (f", SHA-256 {sha256[:_HASH]}…" if sha256 else ""))
+
+
+def _models_needed(profile: Profile) -> list[str]:
+    """The models of the base and of the judged arms: what the default suite loads."""
+    from pytest_specdec.profile import compose
+
+    arms = [compose(profile, name) for name in ("base", *profile.judged_arms)]
+    return list(dict.fromkeys(name for arm in arms for name in (arm.target, arm.drafter) if name))
+
+
+def _device(arguments: argparse.Namespace) -> Iterator[Check]:
+    from pytest_specdec.device.reader import open_device
+
+    reader = open_device(arguments.device)
+    try:
+        identity, sample, others = reader.identity, reader.sample(), reader.processes()
+    finally:
+        reader.close()
+    driver = f", driver {identity.driver}" if identity.driver else ""
+    yield Check("device", f"{identity.name} ({identity.key}{driver})")
+    yield from _climate(sample.temperature_c, sample.slowdowns)
+    yield _memory(sample.memory_used_mib, sample.memory_total_mib)
+    yield _sharing([process.pid for process in others] if others is not None else None, sample.load_1m)
+    yield _lock(identity.key, arguments.lock_dir)
+    yield from _baselines(arguments, identity.name)
+
+
+def _climate(temperature_c: int | None, slowdowns: tuple[str, ...]) -> Iterator[Check]:
+    if temperature_c is not None:
+        yield Check("temperature", f"{temperature_c} °C")
+    if slowdowns:
+        yield Check("clocks", f"held down: {', '.join(slowdowns)}", "let it cool, look at fans and power supply")
+
+
+def _memory(used_mib: float | None, total_mib: float | None) -> Check:
+    if used_mib is None or total_mib is None:
+        return Check("memory", "the device does not tell")
+    found = f"{total_mib - used_mib:.0f} of {total_mib:.0f} MiB free"
+    cramped = total_mib - used_mib < _CRAMPED * total_mib
+    return (
+        Check("memory", found, "end what uses the device's memory", fatal=True) if cramped else Check("memory", found)
+    )
+
+
+def _sharing(pids: list[int] | None, load_1m: float | None) -> Check:
+    from pytest_specdec.device.processes import describe
+
+    if pids is None:
+        load = "" if load_1m is None else f"; load average {load_1m:.1f}"
+        return Check("other processes", f"not listed for this device{load}")
+    if pids:
+        remedy = "end them before speed claims: figures of a shared device are void"
+        return Check("other processes", ", ".join(map(describe, pids)), remedy)
+    return Check("other processes", "none computes on the device")
+
+
+def _lock(key: str, directory: Path | None) -> Check:
+    from pytest_specdec.device.lock import DeviceLocks
+
+    holder = DeviceLocks(directory).holder(key)
+    if holder is None:
+        return Check("lock", "free")
+    return Check("lock", f"held by {holder}", "speed claims wait for that run to end")
+
+
+def _baselines(arguments: argparse.Namespace, device: str) -> Iterator[Check]:
+    from pytest_specdec.baseline import load
+    from pytest_specdec.profile import load as load_profile
+
+    stored = load(arguments.baselines or baselines_folder(Path.cwd()), load_profile(arguments.profile).name, device)
+    if stored.has_records:
+        yield Check("baseline", f"{len(stored.entries)} entries, records of this device among them: {stored.path}")
+    else:
+        remedy = "record with --specdec-update-baseline=new, once the build is trusted"
+        yield Check("baseline", f"no records of the device {device}: what needs one is not judged", remedy)
+
+
+def _orphans() -> Iterator[Check]:
+    from pytest_specdec.device.orphans import find_orphans
+
+    left = find_orphans()
+    if left:
+        yield Check("orphans", ", ".join(map(str, left)), "the next run ends them; or end them by their ids")

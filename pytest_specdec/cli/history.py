@@ -1,0 +1,151 @@
+"""``history``: one claim over many runs and builds, queried with DuckDB from the results that runs left behind."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pytest_specdec.cli.shared import Commands, table
+from pytest_specdec.errors import LedgerError
+from pytest_specdec.places import RUNS
+from pytest_specdec.report.data import RESULTS
+
+__all__ = ["Point", "add", "change_points", "points"]
+
+# Each verdict of each run is a row; `value` is what the claim measured, where it is one figure.
+_QUERY = """
+SELECT run, started, build.number, coalesce('b' || build.number, build.version) AS label, device,
+       v.claim, v.status, TRY_CAST(json_extract_string(v.evidence, '$.value') AS DOUBLE) AS value
+FROM (
+    SELECT run, started, build, profile, device, unnest(verdicts) AS v
+    FROM read_json($files, columns = {
+        run: 'VARCHAR', started: 'VARCHAR', profile: 'VARCHAR', device: 'VARCHAR',
+        build: 'STRUCT(number BIGINT, version VARCHAR)',
+        verdicts: 'STRUCT(claim VARCHAR, status VARCHAR, evidence JSON)[]'
+    }, maximum_object_size = 33554432)
+)
+WHERE profile = $profile AND ($device IS NULL OR device = $device) AND v.claim GLOB $claim
+ORDER BY v.claim, device, build.number NULLS LAST, started
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One verdict of one run; ``value`` is None for a claim that has no single figure."""
+
+    run: str
+    started: str
+    build: str
+    device: str
+    claim: str
+    status: str
+    value: float | None
+
+
+def add(commands: Commands) -> None:
+    """Declare the command."""
+    parser = commands.add_parser("history", help="a claim over many runs and builds (needs the extra `history`)")
+    parser.add_argument("claim", nargs="?", default="*", metavar="CLAIM", help="a claim, or a pattern with *")
+    parser.add_argument("--runs", type=Path, default=RUNS, metavar="DIR", help=f"directory of runs; default: {RUNS}")
+    parser.add_argument("--specdec-profile", dest="profile", default="tiny", metavar="NAME")
+    parser.add_argument("--specdec-device", dest="device", metavar="NAME")
+    parser.add_argument("--plot", type=Path, metavar="FILE.html", help="draw the values over the builds with plotly")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print a table: builds from old to new, with what changed between them."""
+    found = points(arguments.runs, arguments.claim, arguments.profile, arguments.device)
+    if not found:
+        raise LedgerError(
+            f"looking for {arguments.claim} in {arguments.runs}",
+            f"no run of the profile {arguments.profile} judged it",
+            "see `python -m pytest_specdec claims` for the names; quote a pattern with *",
+        )
+    changes = {key: change_points([p.value for p in line]) for key, line in _lines(found).items()}
+    print(table(("claim", "device", "build", "started", "verdict", "value", "change"), _rows(found, changes)))
+    if importlib.util.find_spec("otava") is None:
+        print("\nno change points: pip install apache-otava")
+    if arguments.plot:
+        _plot(_lines(found), arguments.plot)
+        print(f"\nplot: {arguments.plot}")
+    return 0
+
+
+def points(directory: Path, claim: str, profile: str, device: str | None) -> list[Point]:
+    """Every verdict on claims that match, by claim, device and build. Raises LedgerError."""
+    files = sorted(str(path) for path in directory.glob(f"*/{RESULTS}"))
+    if not files:
+        raise LedgerError(f"reading the runs in {directory}", "none has come to its end", "run pytest, or name --runs")
+    duckdb = _required("duckdb")
+    pattern = claim.replace("[", "[[]")
+    values = {"files": files, "profile": profile, "device": device, "claim": pattern}
+    try:
+        rows = duckdb.connect(":memory:").execute(_QUERY, values).fetchall()
+    except duckdb.Error as error:
+        raise LedgerError(f"reading {len(files)} results in {directory}", str(error), "remove the broken one") from None
+    return [
+        Point(run, started, label, where, name, status, value)
+        for run, started, _number, label, where, name, status, value in rows
+    ]
+
+
+def change_points(values: Sequence[float | None]) -> dict[int, str]:
+    """Where the series changes for good, as index → the relative change in words; empty without apache-otava."""
+    if importlib.util.find_spec("otava") is None:
+        return {}
+    from otava.analysis import compute_change_points
+
+    known = [(index, value) for index, value in enumerate(values) if value is not None]
+    found, _weak = compute_change_points([value for _, value in known], window_len=30, max_pvalue=0.001)
+    changes = {}
+    for point in found:
+        before, after = point.stats.mean_1, point.stats.mean_2
+        change = f" ({after / before - 1:+.1%})" if before else ""
+        changes[known[point.index][0]] = f"{before:.4g} → {after:.4g}{change}"
+    return changes
+
+
+def _lines(found: Sequence[Point]) -> dict[tuple[str, str], list[Point]]:
+    lines: dict[tuple[str, str], list[Point]] = {}
+    for point in found:
+        lines.setdefault((point.claim, point.device), []).append(point)
+    return lines
+
+
+def _rows(found: Sequence[Point], changes: dict[tuple[str, str], dict[int, str]]) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
+    for key, line in _lines(found).items():
+        for index, p in enumerate(line):
+            value = "-" if p.value is None else f"{p.value:.4g}"
+            rows.append((p.claim, p.device, p.build, p.started, p.status, value, changes[key].get(index, "")))
+    return rows
+
+
+def _plot(lines: dict[tuple[str, str], list[Point]], path: Path) -> None:
+    graph = _required("plotly.graph_objects")
+    figure = graph.Figure()
+    for (claim, device), line in lines.items():
+        drawn = [point for point in line if point.value is not None]
+        if drawn:
+            texts = [f"{point.build}, {point.started}: {point.status}" for point in drawn]
+            figure.add_scatter(
+                x=[point.build for point in drawn], y=[point.value for point in drawn], text=texts,
+                name=f"{claim} on {device}", mode="lines+markers",
+            )  # fmt: skip
+    figure.update_layout(xaxis_title="build", yaxis_title="measured", xaxis_type="category")
+    try:
+        figure.write_html(str(path), include_plotlyjs=True)
+    except OSError as error:
+        raise LedgerError(f"writing {path}", str(error), "name a file that can be written with --plot") from None
+
+
+def _required(name: str) -> Any:
+    package = name.partition(".")[0]
+    if importlib.util.find_spec(package) is None:
+        raise LedgerError("reading the history", f"{package} is not installed", "pip install 'pytest-specdec[history]'")
+    return importlib.import_module(name)

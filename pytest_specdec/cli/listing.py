@@ -1,0 +1,80 @@
+"""The claims that suites declare, by having pytest collect them."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_specdec.cli.shared import run_quietly
+from pytest_specdec.errors import SuiteError
+from pytest_specdec.places import packaged
+
+__all__ = ["DeclaredClaim", "Listing", "collect"]
+
+_PLUGIN = "pytest_specdec.integrations.listing"
+_TAIL_LINES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredClaim:
+    """One claim as its suite declares it; ``test`` is the id of its test."""
+
+    id: str
+    source: str
+    kind: str
+    arms: tuple[str, ...]
+    over: str | None
+    on: tuple[str, ...]
+    study: bool
+    test: str
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What was collected, for the profile of that name."""
+
+    profile: str
+    claims: tuple[DeclaredClaim, ...]
+
+
+def collect(arguments: Sequence[str], paths: Sequence[str] = ()) -> Listing:
+    """The claims below ``paths``, the packaged suites by default; ``arguments`` are pytest's own.
+
+    Raises SuiteError with the end of pytest's output when the collection fails.
+    """
+    where = list(paths) or [str(packaged("suites"))]
+    with tempfile.TemporaryDirectory(prefix="specdec-claims-") as folder:
+        target = Path(folder) / "claims.json"
+        words = ["--collect-only", "--quiet", "-p", _PLUGIN, "-p", "no:cacheprovider", *arguments, *where]
+        done = run_quietly(words, {**os.environ, "SPECDEC_LISTING": str(target)})
+        if done.returncode != 0 or not target.exists():
+            tail = "\n".join((done.stdout + done.stderr).strip().splitlines()[-_TAIL_LINES:])
+            raise SuiteError(
+                f"collecting the claims of {' '.join(where)}",
+                f"pytest ended with status {done.returncode}:\n{tail}",
+                "correct the suites, or the options that were passed on to pytest",
+            )
+        document = json.loads(target.read_text("utf-8"))
+    return Listing(document["profile"], tuple(_claim(row) for row in document["claims"]))
+
+
+def _claim(row: dict[str, object]) -> DeclaredClaim:
+    over = row["over"]
+    return DeclaredClaim(
+        id=str(row["id"]),
+        source=str(row["source"]),
+        kind=str(row["kind"]),
+        arms=_texts(row["arms"]),
+        over=None if over is None else str(over),
+        on=_texts(row["on"]),
+        study=bool(row["study"]),
+        test=str(row["test"]),
+    )
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(map(str, value)) if isinstance(value, list) else ()
