@@ -21,6 +21,7 @@ from pytest_specdec.baseline.entries import (
 )
 from pytest_specdec.baseline.migrate import SCHEMA_VERSION, migrated
 from pytest_specdec.errors import BaselineError
+from pytest_specdec.places import packaged
 from pytest_specdec.records import Reason
 from pytest_specdec.schema import problems
 
@@ -71,6 +72,8 @@ class Baselines:
 def load(directory: Path, profile: str, device: str) -> Baselines:
     """All entries that apply. A file that exists must be valid; one that does not exist is empty.
 
+    The invariants and the known deviations are the folder's own, or those that the package brings: a folder in which
+    somebody recorded a device of theirs is not without them.
     Raises BaselineError: a corrupt baseline is never passed over.
     """
     own = directory / profile / f"{device}.json"
@@ -83,7 +86,10 @@ def load(directory: Path, profile: str, device: str) -> Baselines:
             if entry.kind is EntryKind.PUBLISHED and path != own:
                 published.setdefault(entry.claim, entry)
     entries |= published
-    for path, of_profile, of_device in ((directory / INVARIANTS, ANY, ANY), (own, profile, device)):
+    invariants = directory / INVARIANTS
+    if not invariants.exists():
+        invariants = packaged("baselines") / INVARIANTS
+    for path, of_profile, of_device in ((invariants, ANY, ANY), (own, profile, device)):
         if path.exists():
             document = read(path, of_profile, of_device)
             entries |= {entry.claim: entry for entry in _entries(document, of_device)}
