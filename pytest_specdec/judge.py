@@ -32,6 +32,7 @@ class Judge:
         self.claim = claim
         self.findings: list[Finding] = []
         self.records: list[Record] = []
+        self.cells: list[Cell] = []
         self.measured_something = False
 
     def judge(self, finding: Finding) -> None:
@@ -85,6 +86,7 @@ class BaselineJudge:
         comparability = self._run.comparability(self._judge.claim)
         record = Record(self._judge.claim.id, value, unit, tolerance, Direction(direction), comparability)
         if self._records(entry):
+            self._refuse_spoiled()
             self._judge.records.append(record)
             measured = f"{value:.3f} {unit}"
             self._judge.judge(Finding(Status.PASS, Reason.HELD, measured, "recorded now", evidence={"value": value}))
@@ -115,6 +117,11 @@ class BaselineJudge:
             detail=f"the behaviour changed; known lineages: {known}",
             evidence=evidence,
         )
+
+    def _refuse_spoiled(self) -> None:
+        """What a guard spoiled is never recorded, even where the suite did not ask."""
+        for cell in self._judge.cells:
+            self._judge.valid(cell, FigureKind.ACCEPTANCE)
 
     def _records(self, entry: Entry | None) -> bool:
         update = self._run.settings.update_baseline

@@ -12,9 +12,24 @@ if TYPE_CHECKING:
     from pytest_specdec.records import Claim, Profile, Settings, Verdict
     from pytest_specdec.session import Run
 
-__all__ = ["CLAIM", "JUDGE", "NOTES", "PROFILE", "RECORDS", "RUN", "RUN_DIR", "SETTINGS", "TOLD", "VERDICTS"]
+__all__ = [
+    "ANNOTATIONS",
+    "CLAIM",
+    "DECLARED",
+    "JUDGE",
+    "NOTES",
+    "PROFILE",
+    "RECORDS",
+    "RUN",
+    "RUN_DIR",
+    "SETTINGS",
+    "TOLD",
+    "VERDICTS",
+]
 
 SETTINGS: pytest.StashKey[Settings] = pytest.StashKey()
+ANNOTATIONS: pytest.StashKey[list[str]] = pytest.StashKey()  # workflow commands for GitHub Actions
+DECLARED: pytest.StashKey[set[str]] = pytest.StashKey()  # the ids of all collected claims, selected or not
 NOTES: pytest.StashKey[list[str]] = pytest.StashKey()  # what the end of the run has to tell
 PROFILE: pytest.StashKey[Profile] = pytest.StashKey()
 RUN: pytest.StashKey[Run] = pytest.StashKey()

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_specdec import options
 from pytest_specdec.fixtures import arm, baseline, cells, claim, server
-from pytest_specdec.keys import CLAIM, JUDGE, NOTES, PROFILE, RECORDS, RUN, RUN_DIR, SETTINGS, TOLD, VERDICTS
+from pytest_specdec.keys import CLAIM, DECLARED, JUDGE, NOTES, PROFILE, RECORDS, RUN, RUN_DIR, SETTINGS, TOLD, VERDICTS
 
 if TYPE_CHECKING:
     from pytest_specdec.records import Claim, Profile, Settings
@@ -55,6 +55,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", f"{name}: {meaning} (added by the declaration of a claim)")
     config.stash[VERDICTS] = []
     config.stash[RECORDS] = []
+    config.stash[DECLARED] = set()
     config.stash[NOTES] = []
     config.stash[TOLD] = {}
     if options.any_given(config):
@@ -100,6 +101,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     except SuiteError as error:
         raise pytest.UsageError(f"{item.nodeid}: {error}") from None
     item.stash[CLAIM] = declared
+    item.config.stash[DECLARED].add(declared.id)
     for name in selection_markers(declared, _profile(item.config)):
         item.add_marker(name)
 

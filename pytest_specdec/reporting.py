@@ -14,11 +14,25 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_specdec.baseline.describe import unused
+from pytest_specdec.baseline.entries import EntryKind
 from pytest_specdec.errors import LedgerError, SpecdecError
-from pytest_specdec.keys import CLAIM, JUDGE, NOTES, RECORDS, RUN, RUN_DIR, SETTINGS, TOLD, VERDICTS
+from pytest_specdec.keys import (
+    ANNOTATIONS,
+    CLAIM,
+    DECLARED,
+    JUDGE,
+    NOTES,
+    RECORDS,
+    RUN,
+    RUN_DIR,
+    SETTINGS,
+    TOLD,
+    VERDICTS,
+)
 from pytest_specdec.measure.ledger import Ledger
 from pytest_specdec.options import OPTIONS
-from pytest_specdec.records import Inconclusive, Reason, Status, Verdict
+from pytest_specdec.records import Inconclusive, Reason, Status, UpdateBaseline, Verdict
 from pytest_specdec.report import (
     explanation,
     from_properties,
@@ -29,6 +43,8 @@ from pytest_specdec.report import (
     verdict_line,
     word_of,
 )
+from pytest_specdec.report.data import read_report
+from pytest_specdec.report.github import annotation_lines, on_actions, write_step_summary
 from pytest_specdec.verdicts import verdict_of
 
 if TYPE_CHECKING:
@@ -118,7 +134,11 @@ def finish(session: pytest.Session) -> None:
         return
     if nothing_judged([verdict for _, verdict in config.stash[VERDICTS]]):
         _redden(session)
+    if run is not None:
+        config.stash[NOTES] += _left_over(config, run)
     _unless_told(session, lambda: _write_results(config, run, int(session.exitstatus)))
+    if run is not None and on_actions(os.environ):
+        _unless_told(session, lambda: _tell_github(config, run))
 
 
 def _unless_told(session: pytest.Session, action: Callable[[], None]) -> None:
@@ -148,6 +168,8 @@ def summarise(terminal: pytest.TerminalReporter, config: pytest.Config) -> None:
     red = [test for test, verdict in verdicts if verdict.status not in (Status.PASS, Status.NOT_JUDGED)]
     if red:
         terminal.write_line(f"again: {_command(config, red)}")
+    for line in config.stash.get(ANNOTATIONS, []):
+        terminal.write_line(line)
 
 
 def _write_reasons(terminal: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -162,11 +184,42 @@ def _write_reasons(terminal: pytest.TerminalReporter, config: pytest.Config) -> 
         terminal.write_line(explanation(verdict))
 
 
+def _left_over(config: pytest.Config, run: Run) -> list[str]:
+    """Baseline entries that no claim reads: known only where everything was collected."""
+    everything = config.args_source is not pytest.Config.ArgsSource.ARGS
+    narrowed = ("ignore", "ignore_glob", "lf", "stepwise")
+    declared = config.stash[DECLARED]
+    if not declared or not everything or any(config.getoption(name, None) for name in narrowed):
+        return []
+    entries, device = run.baselines.entries, run.baselines.device
+    spare = [c for c in unused(run.baselines, declared) if c in entries and entries[c].device == device]
+    remedy = "remove them if their claims are gone, or correct the claims' ids"
+    return [f"entries in {run.baselines.path} that no claim uses; {remedy}: {', '.join(spare)}"] if spare else []
+
+
+def _tell_github(config: pytest.Config, run: Run) -> None:
+    report = read_report(run.ledger.directory)
+    write_step_summary(report, os.environ)
+    config.stash[ANNOTATIONS] = list(annotation_lines(report))
+
+
 def _record(config: pytest.Config, run: Run) -> None:
+    _note_refused(config, run)
     records = config.stash[RECORDS]
     if records:
         changes = run.record(records)
         config.stash[NOTES] += [f"recorded in {run.baselines.path}:", *(f"  {change}" for change in changes)]
+
+
+def _note_refused(config: pytest.Config, run: Run) -> None:
+    """What was to be recorded and is not, because its measurement decides nothing."""
+    if config.stash[SETTINGS].update_baseline is UpdateBaseline.OFF:
+        return
+    for _, verdict in config.stash[VERDICTS]:
+        entry = run.baselines.entry(verdict.claim)
+        recordable = "value" in verdict.evidence or (entry is not None and entry.kind is EntryKind.RECORDED)
+        if recordable and verdict.status is not Status.PASS:
+            config.stash[NOTES].append(f"not recorded: {verdict.claim} ({verdict.status}: {verdict.reason})")
 
 
 def _write_results(config: pytest.Config, run: Run | None, exit_status: int) -> None:

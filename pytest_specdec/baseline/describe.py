@@ -1,4 +1,4 @@
-"""Entries and their document_changes in words, for review."""
+"""Entries and their changes in words, for review."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def document_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> lis
         elif claim not in new:
             lines.append(f"- {claim}: {entry_words(old[claim])}")
         elif old[claim] != new[claim]:
-            lines += _entry_differences(claim, old[claim], new[claim])
-    return lines + list(_deviation_differences(before, after))
+            lines += _entry_changes(claim, old[claim], new[claim])
+    return lines + list(_deviation_changes(before, after))
 
 
 def entry_words(row: Mapping[str, Any]) -> str:
@@ -70,7 +70,7 @@ def old_entries(document: Mapping[str, Any], today: date) -> list[str]:
     ]
 
 
-def _entry_differences(claim: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+def _entry_changes(claim: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
     if "value" in old and "value" in new:
         yield f"~ {claim}: {_value_words(old, new)}"
     else:
@@ -109,7 +109,7 @@ def _short(value: Any) -> str:
     return str(value)
 
 
-def _deviation_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+def _deviation_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
     old = before.get("known_deviations", [])
     new = after.get("known_deviations", [])
     yield from (f"- known deviation {row['claim']}: {row['instead']}" for row in old if row not in new)

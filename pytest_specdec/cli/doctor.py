@@ -133,9 +133,7 @@ def _memory(used_mib: float | None, total_mib: float | None) -> Check:
         return Check("memory", "the device does not tell")
     found = f"{total_mib - used_mib:.0f} of {total_mib:.0f} MiB free"
     cramped = total_mib - used_mib < _CRAMPED * total_mib
-    return (
-        Check("memory", found, "end what uses the device's memory", fatal=True) if cramped else Check("memory", found)
-    )
+    return Check("memory", found, "end what uses the device's memory" if cramped else "", fatal=cramped)
 
 
 def _sharing(pids: list[int] | None, load_1m: float | None) -> Check:

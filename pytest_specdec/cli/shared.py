@@ -19,7 +19,7 @@ __all__ = ["Commands", "device_name", "latest_run", "pytest_command", "run_quiet
 class Commands(Protocol):
     """What ``ArgumentParser.add_subparsers`` gives, whose class argparse does not publish."""
 
-    def add_parser(self, name: str, *, help: str, description: str = ...) -> Any:
+    def add_parser(self, name: str, **keywords: Any) -> Any:
         """A parser of one command."""
 
 
