@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
+from typing import TypeVar
 
 from pytest_specdec.errors import SuiteError
 from pytest_specdec.judge import Judge
@@ -12,6 +13,8 @@ from pytest_specdec.server.client import Client
 from pytest_specdec.session import Run
 
 __all__ = ["CellMap", "LiveArm"]
+
+_Played = TypeVar("_Played")
 
 
 class CellMap(Mapping[str, Cell]):
@@ -57,6 +60,21 @@ class LiveArm:
         self._run = run
         self._judge = judge
         self._stack = stack
+
+    def remembered(self, arm: str, play: Callable[[Client], _Played]) -> _Played:
+        """What ``play`` got from a fresh server of ``arm``, once per run for all repetitions of this claim.
+
+        For the side that does not change from one drafter to the next.
+        """
+        key = (self._claim.id.partition("[")[0], arm, tuple(sorted(self._claim.server_flags.items())))
+        if key not in self._run.played:
+            self._run.played[key] = play(self.start(arm))
+        found: _Played = self._run.played[key]
+        return found
+
+    def command(self, arm: str) -> str:
+        """The command line of such a server, for a person to start one by hand."""
+        return self._run.servers.by_hand(self._run.arm(arm), self._claim.mode, self._claim.server_flags)
 
     def start(self, arm: str | None = None) -> Client:
         """A client of a fresh server of ``arm``, the claim's first by default."""

@@ -9,11 +9,14 @@ from typing import Any
 from pytest_specdec.errors import ProfileError, SuiteError
 from pytest_specdec.markers import FAMILIES
 from pytest_specdec.profile import compose
-from pytest_specdec.records import Claim, ClaimKind, Json, Profile
+from pytest_specdec.records import Claim, ClaimKind, Figure, Json, Profile
 
 __all__ = ["claim_of", "repeated_over", "selection_markers"]
 
-_KEYWORDS = ("source", "kind", "arm", "arms", "over", "on", "each", "study", "server_flags")
+_KEYWORDS = (
+    "source", "kind", "arm", "arms", "over", "on", "each", "study", "server_flags", "figure", "group", "against",
+    "against_over",
+)  # fmt: skip
 _EACH_JUDGED = "judged"
 
 
@@ -48,7 +51,18 @@ def claim_of(args: Sequence[Any], keywords: Mapping[str, Any], repeated_arm: str
         over=over,
         study=bool(keywords.get("study", False)),
         server_flags=flags,
+        figure=_figure(keywords, tried),
+        group=keywords.get("group", ""),
+        against=keywords.get("against"),
+        against_over=keywords.get("against_over", over) if "against" in keywords else None,
     )
+
+
+def _figure(keywords: Mapping[str, Any], tried: str) -> Figure:
+    name = keywords.get("figure", Figure.THROUGHPUT)
+    if name not in list(Figure):
+        raise SuiteError(tried, f"there is no figure {name!r}", "one of " + ", ".join(Figure))
+    return Figure(name)
 
 
 def repeated_over(keywords: Mapping[str, Any], profile: Profile) -> tuple[str, ...]:
@@ -63,7 +77,7 @@ def selection_markers(claim: Claim, profile: Profile) -> tuple[str, ...]:
     """Families of every arm involved, and the kind; ``study`` claims have no family."""
     if claim.study:
         return ("study", claim.kind.value)
-    families = dict.fromkeys(family for arm in claim.arms for family in _families(profile, arm))
+    families = dict.fromkeys(family for arm in _judged(claim) for family in _families(profile, arm))
     return (*families, claim.kind.value)
 
 
@@ -76,6 +90,10 @@ def _arms(keywords: Mapping[str, Any], repeated_arm: str | None, tried: str) -> 
     if not arms:
         raise SuiteError(tried, "it names no arm", "give arm=, arms= or each=")
     return arms
+
+
+def _judged(claim: Claim) -> tuple[str, ...]:
+    return (*claim.arms, *((claim.against,) if claim.against else ()))
 
 
 def _families(profile: Profile, arm: str) -> Iterable[str]:

@@ -12,11 +12,12 @@ from pytest_specdec.keys import CLAIM, JUDGE, RUN
 
 if TYPE_CHECKING:
     from pytest_specdec.asking import CellMap, LiveArm
+    from pytest_specdec.contrasting import ContrastView
     from pytest_specdec.judge import BaselineJudge, Judge
     from pytest_specdec.records import Cell, CellKey, Claim
     from pytest_specdec.session import Run
 
-__all__ = ["arm", "baseline", "cells", "claim", "server"]
+__all__ = ["arm", "baseline", "cells", "claim", "contrast", "server"]
 
 
 @pytest.fixture
@@ -36,16 +37,26 @@ def arm(request: pytest.FixtureRequest) -> str:
 def cells(request: pytest.FixtureRequest) -> CellMap:
     """The measured cells of the declared arms: ``cells["dflash2"]``, or ``cells.on("code")["dflash2"]``."""
     from pytest_specdec.asking import CellMap
+    from pytest_specdec.records import Mode
 
     run, declared, judge = _state(request)
 
     def get(key: CellKey) -> Cell:
         judge.measured_something = True
-        cell = run.cells.get(key)
+        cell = run.panels.cell(key) if key.mode is Mode.SPEED else run.cells.get(key)
         judge.cells.append(cell)
         return cell
 
     return CellMap(declared, get)
+
+
+@pytest.fixture
+def contrast(request: pytest.FixtureRequest) -> ContrastView:
+    """The declared arm over the declared reference: ``baseline.holds(contrast.throughput)``."""
+    from pytest_specdec.contrasting import ContrastView
+
+    run, declared, judge = _state(request)
+    return ContrastView(declared, run, judge)
 
 
 @pytest.fixture

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING
 
 from pytest_specdec.baseline import Record, compare
 from pytest_specdec.baseline.entries import Direction, Entry
 from pytest_specdec.errors import SuiteError
-from pytest_specdec.records import Cell, Claim, FigureKind, Finding, Json, Reason, Status, UpdateBaseline
+from pytest_specdec.records import Cell, Claim, Estimate, FigureKind, Finding, Json, Reason, Status, UpdateBaseline
 
 if TYPE_CHECKING:
     from pytest_specdec.session import Run
 
-__all__ = ["BaselineJudge", "Judge", "JudgedError"]
+__all__ = ["BaselineJudge", "Judge", "JudgedError", "SpeedFigure"]
 
 
 class JudgedError(Exception):
@@ -70,6 +71,15 @@ class Judge:
             self.judge(Finding(Status.VOID, void.reason, f"{figure} of {cell.key}", "a valid measurement", void.detail))
 
 
+@dataclass(frozen=True, slots=True)
+class SpeedFigure:
+    """A figure of a contrast: the ratio as measured (None where nothing was), its judgement, and what to record."""
+
+    ratio: Estimate | None
+    finding: Finding
+    record: Record | None
+
+
 class BaselineJudge:
     """Compares with the claim's stored entry, or records it when the user asked for that."""
 
@@ -77,11 +87,19 @@ class BaselineJudge:
         self._judge = judge
         self._run = run
 
-    def holds(self, value: float, *, unit: str, tolerance: float = 0.05, direction: str = "higher") -> None:
+    def holds(
+        self, value: float | SpeedFigure, *, unit: str = "", tolerance: float = 0.05, direction: str = "higher"
+    ) -> None:
         """``value`` is no worse than its record by more than ``tolerance`` (relative).
 
-        ``direction`` says which way is better: higher, lower or equal (any move counts).
+        ``direction`` says which way is better: higher, lower or equal (any move counts). The figure of a contrast
+        brings its own rule, which has decided while it was measured.
         """
+        if isinstance(value, SpeedFigure):
+            if value.record is not None:
+                self._judge.records.append(value.record)
+            self._judge.judge(value.finding)
+            return
         entry = self._run.baselines.entry(self._judge.claim.id)
         comparability = self._run.comparability(self._judge.claim)
         record = Record(self._judge.claim.id, value, unit, tolerance, Direction(direction), comparability)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -13,9 +14,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 if TYPE_CHECKING:
-    from pytest_specdec.records import Settings
+    from pytest_specdec.records import Budget, Settings
 
 __all__ = ["OPTIONS", "Option", "add_to_parser", "any_given", "as_markdown", "refuse_lost_configuration", "settings_of"]
+
+_MOST_SHARE = 0.5
+_UNIT_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 # Where pytest finds its configuration, and by which words a file shows that it has one; None: by being there.
@@ -123,6 +127,33 @@ def _arm_url(value: str) -> tuple[str, str]:
     return arm, url.rstrip("/")
 
 
+def _share(value: str) -> float:
+    try:
+        share = float(value)
+    except ValueError:
+        share = -1.0
+    if not 0 < share < _MOST_SHARE:
+        raise _BadValueError(f"a share between 0 and {_MOST_SHARE:g}, for example 0.05")
+    return share
+
+
+def _seed(value: str) -> int:
+    if not value.isdigit():
+        raise _BadValueError("a whole number")
+    return int(value)
+
+
+def _budget(value: str) -> Budget:
+    from pytest_specdec.records import Budget
+
+    match = re.fullmatch(r"(?P<pairs>\d+) ?pairs|(?P<time>\d+(\.\d+)?)(?P<unit>[smh])", value)
+    if match is None:
+        raise _BadValueError("a number of pairs per contrast (40 pairs) or the device time in all (90s, 10m, 1h)")
+    if match["pairs"]:
+        return Budget(pairs=int(match["pairs"]))
+    return Budget(seconds=float(match["time"]) * _UNIT_S[match["unit"]])
+
+
 OPTIONS: tuple[Option, ...] = (
     Option(
         "--llama-server",
@@ -200,6 +231,76 @@ OPTIONS: tuple[Option, ...] = (
         _one_of("fail", "skip"),
         metavar="fail|skip",
         default_text="fail",
+    ),
+    Option(
+        "--specdec-margin",
+        "margin",
+        "Slowdown that is tolerated, as a share; a stored value that needs a wider one says so.",
+        _share,
+        metavar="SHARE",
+        default_text="0.05",
+    ),
+    Option(
+        "--specdec-alpha",
+        "alpha",
+        "Chance of a false alarm per run, divided among the statistical claims of the profile.",
+        _share,
+        metavar="SHARE",
+        default_text="0.01",
+    ),
+    Option(
+        "--specdec-beta",
+        "beta",
+        "Chance per claim that a slowdown of the whole margin passes.",
+        _share,
+        metavar="SHARE",
+        default_text="0.05",
+    ),
+    Option(
+        "--specdec-budget",
+        "budget",
+        "The most to spend on speed claims: pairs per contrast (`40 pairs`) or device time in all (`10m`). "
+        "What is open when it is spent is inconclusive.",
+        _budget,
+        metavar="N pairs|TIME",
+        default_text="what the rule needs",
+    ),
+    Option(
+        "--specdec-seed",
+        "seed",
+        "Draws the order of the arms in each panel; recorded in run.json.",
+        _seed,
+        metavar="N",
+        default_text="a new one",
+    ),
+    Option(
+        "--specdec-plan",
+        "plan",
+        "Say what the selected speed claims would cost, and start nothing; needs no models and no server.",
+        _switch,
+        bare="true",
+    ),
+    Option(
+        "--specdec-resume",
+        "resume",
+        "Go on with the run in this directory: what it has measured counts, what is missing is measured.",
+        _path,
+        metavar="DIR",
+    ),
+    Option(
+        "--specdec-calibrate",
+        "calibrate",
+        "Measure the selected speed claims against themselves in several sessions and store how much they spread.",
+        _switch,
+        bare="true",
+    ),
+    Option(
+        "--specdec-property-effort",
+        "property_effort",
+        "How long property tests look for a request that breaks a drafter: in the gate, on a branch, at night.",
+        _one_of("seconds", "minutes", "nightly"),
+        metavar="seconds|minutes|nightly",
+        default_text="seconds",
     ),
     Option(
         "--specdec-run-dir",
@@ -312,7 +413,7 @@ def settings_of(config: pytest.Config) -> Settings:
 
     Raises pytest.UsageError that names the option, where it was set, the value and the valid ones.
     """
-    from pytest_specdec.records import Inconclusive, Settings, UpdateBaseline
+    from pytest_specdec.records import Effort, Inconclusive, Settings, UpdateBaseline
 
     values: dict[str, Any] = {}
     for option in OPTIONS:
@@ -323,6 +424,8 @@ def settings_of(config: pytest.Config) -> Settings:
         values["update_baseline"] = UpdateBaseline(values["update_baseline"])
     if "inconclusive" in values:
         values["inconclusive"] = Inconclusive(values["inconclusive"])
+    if "property_effort" in values:
+        values["property_effort"] = Effort(values["property_effort"])
     return Settings(**values)
 
 

@@ -10,18 +10,20 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import pytest
 
 from pytest_specdec import options
-from pytest_specdec.fixtures import arm, baseline, cells, claim, server
+from pytest_specdec.fixtures import arm, baseline, cells, claim, contrast, server
 from pytest_specdec.keys import CLAIM, DECLARED, JUDGE, NOTES, PROFILE, RECORDS, RUN, RUN_DIR, SETTINGS, TOLD, VERDICTS
 
 if TYPE_CHECKING:
     from pytest_specdec.records import Claim, Profile, Settings
 
-__all__ = ["arm", "baseline", "cells", "claim", "server"]
+__all__ = ["arm", "baseline", "cells", "claim", "contrast", "server"]
 
 _CLAIM_MARKER = (
-    "claim(id, *, source, arm=, arms=, each=, over=, on=, kind=, study=, server_flags=): this test judges a claim "
-    "about speculative decoding. `arm`/`over` compare two arms, `arms` names several, `each` repeats the test per "
-    "arm; `on` is the workload; `kind` is exact, lossless, speed or memory."
+    "claim(id, *, source, arm=, arms=, each=, over=, on=, kind=, study=, server_flags=, figure=, group=, against=, "
+    "against_over=): this test judges a claim about speculative decoding. `arm`/`over` compare two arms, `arms` names "
+    "several, `each` repeats the test per arm; `on` is the workload, `group` a part of it; `kind` is exact, lossless, "
+    "speed or memory; `figure` is what a contrast compares (throughput, cycles_per_s, token_gap, first_token, "
+    "prefill); with `against` it is a ratio of two contrasts, the second over `against_over`."
 )
 
 
@@ -119,7 +121,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
     config = session.config
     settings = _settings(config)
-    run_dir = config.stash.get(RUN_DIR, None) or settings.run_dir or new_run_dir(config.rootpath)
+    run_dir = config.stash.get(RUN_DIR, None) or settings.resume or settings.run_dir or new_run_dir(config.rootpath)
     try:
         run = Run.begin(
             settings, _profile(config), config.rootpath, Path(run_dir), claims, Progress(config, settings.quiet)

@@ -16,6 +16,7 @@ from typing import Any
 __all__ = [
     "Alternative",
     "Arm",
+    "Budget",
     "BuildIdentity",
     "Capabilities",
     "Cell",
@@ -24,7 +25,9 @@ __all__ = [
     "ClaimKind",
     "Contrast",
     "Counters",
+    "Effort",
     "Estimate",
+    "Figure",
     "FigureKind",
     "Finding",
     "Generation",
@@ -37,6 +40,7 @@ __all__ = [
     "Prompt",
     "Reason",
     "Settings",
+    "SpeedPlan",
     "Status",
     "StopType",
     "Timings",
@@ -77,6 +81,16 @@ class FigureKind(StrEnum):
     MEMORY = "memory"
 
 
+class Figure(StrEnum):
+    """What a contrast compares. Ratios are candidate over reference of a rate, so above 1 is better for all of them."""
+
+    THROUGHPUT = "throughput"  # decoded tokens per second, by the server's clock
+    CYCLES_PER_S = "cycles_per_s"  # passes of the target per second
+    FIRST_TOKEN = "first_token"  # 1 / time to first token, by the client's clock
+    TOKEN_GAP = "token_gap"  # 1 / mean inter-token latency, by the client's clock
+    PREFILL = "prefill"  # prompt tokens per second, by the server's clock
+
+
 class Reason(StrEnum):
     """Why a verdict is what it is. The codes are stable: scripts and bisect read them."""
 
@@ -100,6 +114,10 @@ class Reason(StrEnum):
     ARM_LOST = "arm_lost"
     SERVER_DIED = "server_died"
     REQUEST_REFUSED = "request_refused"
+    LENGTH_DIFFERS = "length_differs"
+    LOGPROBS_DIFFER = "logprobs_differ"
+    LOGPROBS_MISSING = "logprobs_missing"
+    DISTRIBUTION_DIFFERS = "distribution_differs"
     ASSERTION = "assertion"
     NOTHING_MEASURED = "nothing_measured"
     RECORD_MISSING = "record_missing"
@@ -139,6 +157,14 @@ class Reason(StrEnum):
     NOT_CONTROLLED = "not_controlled"
 
 
+class Effort(StrEnum):
+    """How long property tests look for a counterexample."""
+
+    SECONDS = "seconds"
+    MINUTES = "minutes"
+    NIGHTLY = "nightly"
+
+
 class Mode(StrEnum):
     """How a panel is measured: exact claims on one thread, speed claims on the cores, alone, under the device lock."""
 
@@ -171,8 +197,16 @@ class StopType(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Budget:
+    """The most that a run may spend: pairs per contrast, or seconds of the device in all."""
+
+    pairs: int | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
-    """What the user asked for, parsed and checked once."""
+    """What the user asked for, parsed and checked once. ``margin`` is None where the default or the entry decides."""
 
     llama_server: str | None = None
     llama_server_base: str | None = None
@@ -187,6 +221,15 @@ class Settings:
     run_dir: Path | None = None
     report: Path | None = None
     quiet: bool = False
+    property_effort: Effort = Effort.SECONDS
+    margin: float | None = None
+    alpha: float = 0.01
+    beta: float = 0.05
+    budget: Budget = Budget()
+    seed: int | None = None
+    plan: bool = False
+    resume: Path | None = None
+    calibrate: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +267,27 @@ class Arm:
 
 
 @dataclass(frozen=True, slots=True)
+class SpeedPlan:
+    """How speed panels are laid out, and what the plan reckons with.
+
+    ``models`` replace models of the same name in speed panels. ``claims``: the statistical claims of the profile, among
+    which alpha is divided, whatever is selected. ``sigma``: the spread of a pair, in natural-log units, where neither
+    an entry nor the workload says. ``sessions``: of a calibration. The rest are estimates that decide nothing.
+    """
+
+    models: Mapping[str, str] = field(default_factory=dict)
+    block_prompts: int = 4
+    claims: int = 40
+    sigma: float = 0.05
+    sessions: int = 5
+    server_start_s: float = 2.0
+    cooldown_s: float = 0.0
+    decode_tokens_per_s: float = 60.0
+    speed_up: float = 2.0
+    prefill_tokens_per_s: float = 2000.0
+
+
+@dataclass(frozen=True, slots=True)
 class Profile:
     """What is run: models, flags, arms and the sizes of the workloads."""
 
@@ -243,24 +307,37 @@ class Profile:
     ready_timeout_s: float
     stall_timeout_s: float
     stop_timeout_s: float
+    speed: SpeedPlan = field(default_factory=SpeedPlan)
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """One prompt of a workload."""
+    """One prompt of a workload. ``group``: the part of the workload that it belongs to, empty where it has no parts."""
 
     id: str
     text: str
+    group: str = ""
+    request: Mapping[str, Json] = field(default_factory=dict)  # what it asks for beyond the workload's request
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A named, ordered set of prompts with the parameters of their requests."""
+    """A named, ordered set of prompts with the parameters of their requests.
+
+    ``forced_tokens``: the length of every reply where it is fixed. ``warm``: the prompt cache may answer.
+    ``conversation``: each prompt is a turn that follows on what was said before. ``block_prompts``: of a speed panel.
+    ``sigma``: spread of a pair, natural-log units; None where the profile's counts.
+    """
 
     name: str
     prompts: tuple[Prompt, ...]
     request: Mapping[str, Json]
     sha256: str
+    forced_tokens: int | None = None
+    warm: bool = False
+    conversation: bool = False
+    block_prompts: int | None = None
+    sigma: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -498,7 +575,11 @@ class Contrast:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a test declares before anything is measured."""
+    """What a test declares before anything is measured.
+
+    ``group`` restricts a contrast to one part of its workload. With ``against`` it is a ratio of two contrasts: that of
+    the arm over ``over``, and that of ``against`` over ``against_over``, each over its own target's base.
+    """
 
     id: str
     source: str
@@ -508,6 +589,10 @@ class Claim:
     over: str | None = None
     study: bool = False
     server_flags: Mapping[str, Json] = field(default_factory=dict)
+    figure: Figure = Figure.THROUGHPUT
+    group: str = ""
+    against: str | None = None
+    against_over: str | None = None
 
     @property
     def mode(self) -> Mode:
@@ -517,7 +602,8 @@ class Claim:
     @property
     def cells(self) -> tuple[CellKey, ...]:
         """Every cell that it needs, the reference first."""
-        arms = ((self.over,) if self.over else ()) + self.arms
+        others = tuple(arm for arm in (self.against_over, self.against) if arm)
+        arms = dict.fromkeys(((self.over,) if self.over else ()) + self.arms + others)
         return tuple(CellKey(self.mode, workload, arm) for workload in self.on for arm in arms)
 
 

@@ -6,6 +6,7 @@ import contextlib
 import datetime
 import os
 import platform
+import secrets
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,9 +14,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from pytest_specdec import __version__
-from pytest_specdec.baseline import Baselines, Comparability, Record, Recording, write_records
+from pytest_specdec.baseline import Baselines, Calibrated, Comparability, Record, Recording, write_records
 from pytest_specdec.baseline import load as load_baselines
 from pytest_specdec.errors import BuildError, LedgerError, ModelError, SpecdecError
 from pytest_specdec.measure.cells import Cells
@@ -25,9 +27,11 @@ from pytest_specdec.places import baselines_folder
 from pytest_specdec.profile import compose
 from pytest_specdec.records import (
     Arm,
+    CellKey,
     Claim,
     Finding,
     Json,
+    Mode,
     Profile,
     Reason,
     Settings,
@@ -36,12 +40,18 @@ from pytest_specdec.records import (
     Workload,
 )
 from pytest_specdec.server.build import locate
+from pytest_specdec.server.client import Client
 from pytest_specdec.server.command import speculation
 from pytest_specdec.workloads import load as load_workload
+
+if TYPE_CHECKING:
+    from pytest_specdec.panels import Panels
 
 __all__ = ["Run"]
 
 DEVICE = "cpu"
+BASE = "base"
+NOISE_WORKLOAD = "mixed"
 
 
 @dataclass
@@ -54,6 +64,11 @@ class Run:
     ledger: Ledger
     baselines: Baselines
     progress: Callable[[str], None]
+    claims: Sequence[Claim] = ()
+    seed: int = 0
+    device: str = DEVICE
+    calibrated: dict[str, Calibrated] = field(default_factory=dict)
+    played: dict[Any, Any] = field(default_factory=dict)  # what live servers answered, for claims that ask alike
     _arms: dict[str, Arm] = field(default_factory=dict)
     _workloads: dict[str, Workload] = field(default_factory=dict)
 
@@ -73,7 +88,8 @@ class Run:
         """
         baselines = load_baselines(settings.baselines or baselines_folder(root), profile.name, DEVICE)
         ledger = Ledger(run_dir)
-        run = cls(settings, profile, _servers(settings, profile, ledger), ledger, baselines, progress)
+        servers = _servers(settings, profile, ledger, progress)
+        run = cls(settings, profile, servers, ledger, baselines, progress, claims, _seed(settings, ledger))
         run._check_what_is_needed(claims)
         run._write_identity(claims)
         return run
@@ -82,6 +98,27 @@ class Run:
     def cells(self) -> Cells:
         """The cells of this run."""
         return Cells(self.servers, self.ledger, self.workload, self.arm, self.profile.stall_timeout_s, self.progress)
+
+    @cached_property
+    def panels(self) -> Panels:
+        """The speed panels of this run."""
+        from pytest_specdec.panels import Panels  # numpy comes with it, and exact claims need none
+
+        return Panels(self, self.claims)
+
+    @property
+    def statistical_claims(self) -> int:
+        """How many of the selected claims are decided by statistics."""
+        return sum(claim.mode is Mode.SPEED for claim in self.claims)
+
+    @property
+    def machine(self) -> str:
+        """Operating system, architecture and processor."""
+        return _machine()
+
+    def is_other_machine(self, machine: str) -> bool:
+        """Whether a speed was recorded on another machine of this device key: `cpu` is any CPU."""
+        return self.device == "cpu" and machine != _machine()
 
     def arm(self, name: str) -> Arm:
         """The arm of that name. Raises ProfileError."""
@@ -120,7 +157,7 @@ class Run:
         arms = [self.arm(name) for name in dict.fromkeys(key.arm for key in claim.cells)]
         models = dict.fromkeys(name for arm in arms for name in (arm.target, arm.drafter) if name)
         return Comparability(
-            models={name: sha for name in models if (sha := self._model_sha256(name))},
+            models={name: sha for name in models if (sha := self._model_sha256(name, claim.mode))},
             workloads={name: self.workload(name).sha256 for name in claim.on},
             arm=" | ".join(speculation(arm) for arm in arms if arm.drafted),
         )
@@ -144,9 +181,9 @@ class Run:
         """Stop every server."""
         self.servers.close()
 
-    def _model_sha256(self, name: str) -> str | None:
+    def _model_sha256(self, name: str, mode: Mode = Mode.EXACT) -> str | None:
         with contextlib.suppress(ModelError):  # of an attached server, whose files need not be here
-            return self.servers.model(name).sha256
+            return self.servers.model(name, mode).sha256
         return None
 
     def _check_what_is_needed(self, claims: Sequence[Claim]) -> None:
@@ -159,9 +196,9 @@ class Run:
             if self.unavailable(claim) is None:
                 for key in claim.cells:
                     arm = self.arm(key.arm)
-                    self.servers.model(arm.target)
+                    self.servers.model(arm.target, claim.mode)
                     if arm.drafter:
-                        self.servers.model(arm.drafter)
+                        self.servers.model(arm.drafter, claim.mode)
         known = self.servers.build.capabilities.flags
         unknown = [word for word in self.settings.arm_args if word.startswith("--") and word not in known]
         if unknown:
@@ -176,12 +213,32 @@ class Run:
             if self.ledger.is_begun:
                 if os.environ.get("PYTEST_XDIST_WORKER"):
                     return
+                if self.settings.resume is not None:
+                    self._check_it_is_the_same(self.ledger.identity)
+                    return
                 raise LedgerError(
                     f"beginning a run in {self.ledger.directory}",
                     "it holds another run",
                     "choose another --specdec-run-dir",
                 )
             self.ledger.begin(self._identity(claims))
+
+    def _check_it_is_the_same(self, before: Mapping[str, Json]) -> None:
+        """Evidence of another build, profile, device or machine is no evidence for this run. Raises LedgerError."""
+        now = {
+            "build": plain(self.servers.identity)["version"],
+            "profile": self.profile.name,
+            "device": self.device,
+            "machine": _machine(),
+        }
+        then = {**{name: before.get(name) for name in now}, "build": before.get("build", {}).get("version")}
+        differing = [f"{name}: {then[name]} then, {now[name]} now" for name in now if then[name] != now[name]]
+        if differing:
+            raise LedgerError(
+                f"going on with the run in {self.ledger.directory}",
+                "\n".join(differing),
+                "measure with what it was begun with, or begin a new run without --specdec-resume",
+            )
 
     def _identity(self, claims: Sequence[Claim]) -> Mapping[str, Json]:
         arms = dict.fromkeys(key.arm for claim in claims if self.unavailable(claim) is None for key in claim.cells)
@@ -196,6 +253,7 @@ class Run:
             "device": DEVICE,
             "machine": _machine(),
             "settings": self.settings,
+            "seed": self.seed,
             "claims": [claim.id for claim in claims],
             "arguments": {
                 name: {mode: launched.arguments(self.arm(name), mode) for mode in {c.mode for c in claims}}
@@ -212,11 +270,19 @@ def _not_judged(reason: Reason, wanted: str, why: str, remedy: str) -> Finding:
     return Finding(Status.NOT_JUDGED, reason, "nothing", wanted, why, remedy)
 
 
-def _servers(settings: Settings, profile: Profile, ledger: Ledger) -> Servers:
+def _seed(settings: Settings, ledger: Ledger) -> int:
+    """The one asked for, else that of the run that is gone on with, else a new one."""
+    if settings.seed is not None:
+        return settings.seed
+    known = ledger.identity.get("seed") if ledger.is_begun else None
+    return int(known) if known is not None else secrets.randbelow(1 << 31)
+
+
+def _servers(settings: Settings, profile: Profile, ledger: Ledger, progress: Callable[[str], None]) -> Servers:
     if settings.server_urls:
         return AttachedServers(dict(settings.server_urls), profile, os.environ.get("LLAMA_API_KEY"))
     build = locate(settings.llama_server)
-    return LaunchedServers(build, profile, ledger, settings.launcher, settings.arm_args)
+    return LaunchedServers(build, profile, ledger, settings.launcher, settings.arm_args, progress)
 
 
 def _machine() -> str:

@@ -18,15 +18,16 @@ from pytest_specdec.errors import (
     StreamBrokenError,
     StreamStalledError,
 )
+from pytest_specdec.measure.guards import synthetic_acceptance
 from pytest_specdec.measure.ledger import Ledger, plain
 from pytest_specdec.measure.servers import Servers
 from pytest_specdec.records import (
     Arm,
     Cell,
     CellKey,
-    FigureKind,
     Generation,
     Json,
+    Mode,
     Reason,
     Status,
     Void,
@@ -35,9 +36,7 @@ from pytest_specdec.records import (
 from pytest_specdec.server.client import Client
 from pytest_specdec.server.process import LiveServer
 
-__all__ = ["CellFailedError", "Cells", "failure_of"]
-
-_SYNTHETIC = "--spec-synth-"
+__all__ = ["CellFailedError", "Cells", "failure_of", "refuse_unknown_flags", "synthetic_voids"]
 
 # Out of memory, or somebody's hand: directly, and as a shell or a container runtime reports it.
 _KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
@@ -94,6 +93,11 @@ class Cells:
             raise found
         return found
 
+    def known(self, key: CellKey) -> Cell | None:
+        """The cell where this process has measured or loaded it already; nothing is measured for the asking."""
+        found = self._known.get(key)
+        return found if isinstance(found, Cell) else None
+
     def _load(self, key: CellKey, row: Mapping[str, Any]) -> Cell | CellFailedError:
         if row["failure"]:
             failure = row["failure"]
@@ -103,7 +107,7 @@ class Cells:
         workload = self.workload(key.workload)
         # A killed run may have left a first part of this cell; what counts are the generations of its last attempt.
         generations = self.ledger.generations(key)[-len(workload.prompts) :]
-        return Cell(key, generations, row["log"], self._voids(self.arm(key.arm)))
+        return Cell(key, generations, row["log"], synthetic_voids(self.servers, self.arm(key.arm)))
 
     def _measure(self, key: CellKey) -> Cell | CellFailedError:
         arm = self.arm(key.arm)
@@ -119,39 +123,41 @@ class Cells:
 
     def _measured(self, key: CellKey, arm: Arm) -> Cell:
         workload = self.workload(key.workload)
-        self._refuse_unknown_flags(key, arm)
+        refuse_unknown_flags(self.servers, arm, key.mode)
         with self.servers.running(arm, key.mode) as server:
             with Client(server, self.stall_timeout_s) as client:
                 generations = self._generations(key, arm, workload, client)
             log = _log_of(server)
-        return Cell(key, generations, log, self._voids(arm))
+        return Cell(key, generations, log, synthetic_voids(self.servers, arm))
 
     def _generations(self, key: CellKey, arm: Arm, workload: Workload, client: Client) -> tuple[Generation, ...]:
         # Only without a drafter are the log probabilities of every token to be had.
         request: Mapping[str, Json] = workload.request if arm.drafted else {**workload.request, "n_probs": 2}
         generations = []
         for ordinal, prompt in enumerate(workload.prompts):
-            generation = client.generate(prompt.text, request, prompt_id=prompt.id, cell=key, ordinal=ordinal)
+            asked = {**request, **prompt.request}
+            generation = client.generate(prompt.text, asked, prompt_id=prompt.id, cell=key, ordinal=ordinal)
             self.ledger.append(generation)
             generations.append(generation)
             self.progress(f"measuring {key}: {ordinal + 1} of {len(workload.prompts)} prompts")
         return tuple(generations)
 
-    def _refuse_unknown_flags(self, key: CellKey, arm: Arm) -> None:
-        unknown = self.servers.unknown_flags(arm, key.mode)
-        if unknown:
-            raise ServerExitedError(
-                f"starting the arm {arm.name} on {self.servers.identity.label}",
-                f"the build's --help does not list {', '.join(unknown)}",
-                "use a build that has them, or a profile without them",
-            )
 
-    def _voids(self, arm: Arm) -> tuple[Void, ...]:
-        synthetic = [flag for flag in self.servers.flags_of(arm) if flag.startswith(_SYNTHETIC)]
-        if not synthetic:
-            return ()
-        spoiled = frozenset({FigureKind.SPEED, FigureKind.ACCEPTANCE})
-        return (Void(Reason.SYNTHETIC_ACCEPTANCE, spoiled, f"the server runs with {' '.join(synthetic)}"),)
+def refuse_unknown_flags(servers: Servers, arm: Arm, mode: Mode) -> None:
+    """Raises ServerExitedError when the build's ``--help`` does not list what the arm needs."""
+    unknown = servers.unknown_flags(arm, mode)
+    if unknown:
+        raise ServerExitedError(
+            f"starting the arm {arm.name} on {servers.identity.label}",
+            f"the build's --help does not list {', '.join(unknown)}",
+            "use a build that has them, or a profile without them",
+        )
+
+
+def synthetic_voids(servers: Servers, arm: Arm) -> tuple[Void, ...]:
+    """What a server that accepts drafts whatever the target says is good for."""
+    void = synthetic_acceptance(servers.flags_of(arm))
+    return (void,) if void else ()
 
 
 def failure_of(key: CellKey, arm: Arm, error: SpecdecError) -> CellFailedError:

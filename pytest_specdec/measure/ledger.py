@@ -53,6 +53,16 @@ class Ledger:
         """Whether a run has left its identity here."""
         return (self.directory / "run.json").exists()
 
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """What ``begin`` wrote. Raises LedgerError when it cannot be read."""
+        path = self.directory / "run.json"
+        try:
+            found: Mapping[str, Any] = json.loads(path.read_text("utf-8"))
+        except (OSError, ValueError) as error:
+            raise LedgerError(f"reading {path}", str(error), "name the directory of a run") from None
+        return found
+
     def begin(self, identity: Mapping[str, Json]) -> None:
         """Write ``run.json``."""
         self._write("run.json", identity)
@@ -60,6 +70,16 @@ class Ledger:
     def write_results(self, results: Mapping[str, Json]) -> Path:
         """Write ``results.json`` and return its path."""
         return self._write("results.json", results)
+
+    def keep(self, name: str, content: Mapping[str, Json]) -> None:
+        """Keep what was found once for the whole run, such as the numeric noise."""
+        self._write(f"{name}.json", content)
+
+    def kept(self, name: str) -> Mapping[str, Any] | None:
+        """What ``keep`` kept under that name; None when nothing was."""
+        path = self.directory / f"{name}.json"
+        found: Mapping[str, Any] | None = json.loads(path.read_text("utf-8")) if path.exists() else None
+        return found
 
     def append(self, generation: Generation) -> None:
         """Keep one generation, on disk before this returns."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 
@@ -28,18 +29,28 @@ from pytest_specdec.server.process import (
 
 __all__ = ["AttachedServers", "LaunchedServers", "Servers"]
 
+_PORT_BY_HAND = 8080
+_NO_KEY = "none"
+
 
 class LaunchedServers:
     """Servers that we start from one build and end again."""
 
     def __init__(
-        self, build: Build, profile: Profile, ledger: Ledger, launcher: Sequence[str] = (), arm_args: Sequence[str] = ()
+        self,
+        build: Build,
+        profile: Profile,
+        ledger: Ledger,
+        launcher: Sequence[str] = (),
+        arm_args: Sequence[str] = (),
+        progress: Callable[[str], None] | None = None,
     ) -> None:
         self.build = build
         self._profile = profile
         self._ledger = ledger
         self._launcher = launcher
         self._arm_args = arm_args
+        self._progress = progress or (lambda _words: None)
         self._models: dict[str, ModelFile] = {}
         self._running: list[LaunchedServer] = []
         self._warden: Warden | None = None
@@ -62,11 +73,12 @@ class LaunchedServers:
         """What its speculation is run with beyond the profile's server flags."""
         return (*arm.flags, *self._arm_args) if arm.drafted else ()
 
-    def model(self, name: str) -> ModelFile:
+    def model(self, name: str, mode: Mode = Mode.EXACT) -> ModelFile:
         """One model of the profile, checked once. Raises ModelError."""
-        if name not in self._models:
-            self._models[name] = resolve(name, self._profile.models[name], self._profile.origin)
-        return self._models[name]
+        reference = model_reference(self._profile, name, mode)
+        if reference not in self._models:
+            self._models[reference] = resolve(name, reference, self._profile.origin, self._progress)
+        return self._models[reference]
 
     @contextmanager
     def running(self, arm: Arm, mode: Mode, extra_flags: Mapping[str, Json] | None = None) -> Iterator[LiveServer]:
@@ -78,6 +90,12 @@ class LaunchedServers:
         finally:
             server.stop()
             self._running.remove(server)
+
+    def by_hand(self, arm: Arm, mode: Mode, extra_flags: Mapping[str, Json] | None = None) -> str:
+        """A command that a person can paste to get the same server, on port 8080 and without a key."""
+        words = self._arguments(arm, mode, _PORT_BY_HAND, _NO_KEY, extra_flags)
+        at = words.index("--api-key")
+        return shlex.join([*words[:at], *words[at + 2 :]])
 
     def close(self) -> None:
         """End whatever still runs."""
@@ -111,8 +129,8 @@ class LaunchedServers:
     def _arguments(
         self, arm: Arm, mode: Mode, port: int, api_key: str, extra_flags: Mapping[str, Json] | None
     ) -> tuple[str, ...]:
-        target = self.model(arm.target)
-        drafter = self.model(arm.drafter) if arm.drafter else None
+        target = self.model(arm.target, mode)
+        drafter = self.model(arm.drafter, mode) if arm.drafter else None
         models = ModelArguments(
             target=target.hub or str(target.path),
             target_is_hub=target.hub is not None,
@@ -153,11 +171,12 @@ class AttachedServers:
         shown = ", ".join(f"{arm}={url}" for arm, url in self._urls.items())
         return BuildIdentity("url", shown, number, None, words, "asked for by --specdec-server-url")
 
-    def model(self, name: str) -> ModelFile:
+    def model(self, name: str, mode: Mode = Mode.EXACT) -> ModelFile:
         """The model as the profile declares it; what the server really loaded cannot be seen from here."""
-        if name not in self._models:
-            self._models[name] = resolve(name, self._profile.models[name], self._profile.origin)
-        return self._models[name]
+        reference = model_reference(self._profile, name, mode)
+        if reference not in self._models:
+            self._models[reference] = resolve(name, reference, self._profile.origin)
+        return self._models[reference]
 
     def attached(self, arm: Arm) -> bool:
         """Whether the user gave a URL for this arm."""
@@ -184,11 +203,20 @@ class AttachedServers:
         wait_until_ready(server, self._profile.ready_timeout_s, f"reaching {server.url} (arm {arm.name})")
         yield server
 
+    def by_hand(self, arm: Arm, mode: Mode, extra_flags: Mapping[str, Json] | None = None) -> str:
+        """Where it listens: how it was started is its owner's to know."""
+        return f"# the server of arm {arm.name} at {self._urls.get(arm.name)}"
+
     def close(self) -> None:
         """They go on without us."""
 
 
 Servers = LaunchedServers | AttachedServers
+
+
+def model_reference(profile: Profile, name: str, mode: Mode) -> str:
+    """What the profile says of a model: speed panels may have another of that name. Raises KeyError."""
+    return profile.speed.models.get(name, profile.models[name]) if mode is Mode.SPEED else profile.models[name]
 
 
 def _missing(words: Sequence[str], capabilities: Capabilities) -> list[str]:

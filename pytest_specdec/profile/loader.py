@@ -11,7 +11,7 @@ from typing import Any
 
 from pytest_specdec.errors import ProfileError
 from pytest_specdec.profile.arms import known, with_part
-from pytest_specdec.records import Arm, Json, Part, Profile
+from pytest_specdec.records import Arm, Json, Part, Profile, SpeedPlan
 from pytest_specdec.schema import problems
 
 __all__ = ["BUILTIN", "load"]
@@ -101,6 +101,7 @@ def _profile(document: Mapping[str, Any], origin: str) -> Profile:
         ready_timeout_s=float(server["ready_timeout_s"]),
         stall_timeout_s=float(server["stall_timeout_s"]),
         stop_timeout_s=float(server["stop_timeout_s"]),
+        speed=SpeedPlan(**document.get("speed", {})),
     )
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from pytest_specdec.errors import ModelError
@@ -14,10 +15,11 @@ __all__ = ["ModelFile", "resolve"]
 
 _HUB = "hf:"
 _PACKAGED = "packaged:"
+_INFLATED = "inflated:target"
 _GGUF_MAGIC = b"GGUF"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ModelFile:
     """A model as the server will be given it: a file, or a repository that the server itself looks up."""
 
@@ -25,7 +27,7 @@ class ModelFile:
     path: Path | None = None
     hub: str | None = None
 
-    @property
+    @cached_property
     def sha256(self) -> str | None:
         """The file's hash in hex; None for a model that only the server can find."""
         if self.path is None:
@@ -34,15 +36,23 @@ class ModelFile:
             return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
-def resolve(name: str, reference: str, origin: str) -> ModelFile:
+def resolve(name: str, reference: str, origin: str, progress: Callable[[str], None] = lambda _words: None) -> ModelFile:
     """The model that ``reference`` means.
 
-    ``packaged:NAME`` is a member of the tiny family, ``hf:USER/REPO[:QUANT]`` is for the server to find, anything else
-    is a path: as given (``~`` and variables expanded), beside the profile file ``origin``, or in ``$LLAMA_CACHE``.
+    ``packaged:NAME`` is a member of the tiny family, ``inflated:target`` its target widened by zeros (made once, which
+    ``progress`` is told), ``hf:USER/REPO[:QUANT]`` is for the server to find, anything else is a path: as given (``~``
+    and variables expanded), beside the profile file ``origin``, or in ``$LLAMA_CACHE``.
     Raises ModelError when the file is missing, is not GGUF, or is shorter than its header says.
     """
     if reference.startswith(_HUB):
         return ModelFile(name, hub=reference.removeprefix(_HUB))
+    if reference == _INFLATED:
+        from pytest_specdec.models.inflate import inflated_target
+
+        def told(done: int, total: int) -> None:
+            progress(f"inflating the tiny target, once: {done >> 20} of {total >> 20} MiB")
+
+        return ModelFile(name, path=inflated_target(progress=told))
     if reference.startswith(_PACKAGED):
         from pytest_specdec.models.family import member_path
 

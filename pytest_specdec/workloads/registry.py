@@ -6,11 +6,12 @@ import difflib
 import hashlib
 import json
 from collections.abc import Mapping
-from importlib import resources
+from dataclasses import replace
 from typing import Any
 
 from pytest_specdec.errors import ProfileError
 from pytest_specdec.records import Json, Profile, Prompt, Workload
+from pytest_specdec.workloads.sources import prompts_of
 
 __all__ = ["load"]
 
@@ -21,12 +22,23 @@ _GREEDY: Mapping[str, Json] = {"temperature": 0.0, "cache_prompt": False, "retur
 def load(profile: Profile, name: str) -> Workload:
     """The workload ``name`` at the size that ``profile`` gives it.
 
-    Raises ProfileError when the profile has no such workload, or its prompt data does not exist.
+    Raises ProfileError when the profile has no such workload, or its prompts cannot be had.
     """
     sizes = _sizes(profile, name)
-    prompts = _repeated(_prompts(sizes.get("data", name), sizes.get("prompts")), sizes.get("times", 1))
-    request = {**_GREEDY, "n_predict": sizes["n_predict"]} if "n_predict" in sizes else dict(_GREEDY)
-    return Workload(name=name, prompts=prompts, request=request, sha256=_hash(prompts, request))
+    prompts = _formatted(prompts_of(name, sizes, profile.origin), sizes.get("format"))
+    prompts = _repeated(prompts, sizes.get("times", 1))
+    request = _request(sizes)
+    return Workload(
+        name=name,
+        prompts=prompts,
+        request=request,
+        sha256=_hash(prompts, request),
+        forced_tokens=sizes["n_predict"] if sizes.get("forced") else None,
+        warm=sizes.get("warm", False),
+        conversation=sizes.get("conversation", False),
+        block_prompts=sizes.get("block_prompts"),
+        sigma=sizes.get("sigma"),
+    )
 
 
 def _sizes(profile: Profile, name: str) -> Mapping[str, Any]:
@@ -41,23 +53,33 @@ def _sizes(profile: Profile, name: str) -> Mapping[str, Any]:
     return profile.workloads[name]
 
 
-def _prompts(data: str, limit: int | None) -> tuple[Prompt, ...]:
-    resource = resources.files("pytest_specdec.workloads").joinpath("data", f"{data}.json")
-    if not resource.is_file():
-        raise ProfileError(f"reading the prompts {data!r}", "the package has no such prompt data", "correct its `data`")
-    rows = json.loads(resource.read_text("utf-8"))["prompts"]
-    return tuple(Prompt(id=row["id"], text=row["text"]) for row in rows[:limit])
+def _request(sizes: Mapping[str, Any]) -> dict[str, Json]:
+    request = dict(_GREEDY)
+    if "n_predict" in sizes:
+        request["n_predict"] = sizes["n_predict"]
+    if sizes.get("forced"):
+        request["ignore_eos"] = True
+    if sizes.get("warm") or sizes.get("conversation"):
+        request["cache_prompt"] = True
+    return request
+
+
+def _formatted(prompts: tuple[Prompt, ...], form: str | None) -> tuple[Prompt, ...]:
+    if form is None:
+        return prompts
+    return tuple(replace(prompt, text=form.replace("{text}", prompt.text)) for prompt in prompts)
 
 
 def _repeated(prompts: tuple[Prompt, ...], times: int) -> tuple[Prompt, ...]:
     """Each prompt ``times`` times in a row; from the second on the id says which time it is."""
     return tuple(
-        prompt if time == 1 else Prompt(f"{prompt.id}#{time}", prompt.text)
+        prompt if time == 1 else replace(prompt, id=f"{prompt.id}#{time}")
         for prompt in prompts
         for time in range(1, times + 1)
     )
 
 
 def _hash(prompts: tuple[Prompt, ...], request: Mapping[str, Json]) -> str:
-    content = [[[prompt.id, prompt.text] for prompt in prompts], dict(sorted(request.items()))]
+    asked = [[prompt.id, prompt.text, *([dict(prompt.request)] if prompt.request else [])] for prompt in prompts]
+    content = [asked, dict(sorted(request.items()))]
     return hashlib.sha256(json.dumps(content, ensure_ascii=False, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,159 @@
+"""What a speed claim is compared with here: its record, a published floor, nothing yet, or no judgement at all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_specdec.baseline import Entry, differences
+from pytest_specdec.baseline.entries import EntryKind
+from pytest_specdec.measure.question import Question
+from pytest_specdec.records import CellKey, Claim, Finding, Mode, Reason, Settings, Status, UpdateBaseline, Workload
+from pytest_specdec.stats.rule import LEAST_PAIRS, Rule, StoredError
+
+if TYPE_CHECKING:
+    from pytest_specdec.session import Run
+
+__all__ = ["DEFAULT_MARGIN", "Expectation", "expectation_of", "sigma_of"]
+
+DEFAULT_MARGIN = 0.05
+_LEAST_RECORDED = 20  # pairs; sigma is then known to about 16 %
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """The question to the panel, and the words for what is expected. ``entry`` is None where it is to be recorded."""
+
+    question: Question
+    entry: Entry | None
+    words: str
+    remark: str = ""
+
+
+def expectation_of(run: Run, claim: Claim) -> Expectation | Finding:
+    """What ``claim`` asks of its panel; a finding where nothing needs to be measured to know the verdict."""
+    if _is_to_be_recorded(run, claim):
+        return _to_record(run, claim)
+    entry, remark = run.baselines.entry(claim.id), ""
+    if entry is not None and entry.kind is EntryKind.RECORDED:
+        if run.is_other_machine(str(entry.provenance.get("machine", ""))):
+            remark = (
+                f"the record is of another machine ({entry.provenance.get('machine')}): to gate on this one as "
+                "closely, run with --specdec-calibrate, then with --specdec-update-baseline"
+            )
+            entry = run.baselines.published.get(claim.id)
+        else:
+            return _against_record(run, claim, entry)
+    if entry is None or entry.value is None:
+        return _without_entry(run, remark)
+    return _against_floor(run, claim, entry, remark)
+
+
+def sigma_of(run: Run, claim: Claim, workload: Workload | None = None) -> float:
+    """Spread of a pair of this contrast, natural-log units: calibrated, else the workload's or the profile's guess."""
+    calibrated = run.baselines.calibrations.get(claim.id)
+    if calibrated is not None and not run.is_other_machine(calibrated.machine):
+        return calibrated.sigma
+    guess = workload.sigma if workload is not None else None
+    return guess if guess is not None else run.profile.speed.sigma
+
+
+def _is_to_be_recorded(run: Run, claim: Claim) -> bool:
+    settings: Settings = run.settings
+    if settings.calibrate or settings.update_baseline is UpdateBaseline.ALL:
+        return True
+    entry = run.baselines.entry(claim.id)
+    recorded = entry is not None and entry.kind is EntryKind.RECORDED
+    return settings.update_baseline is UpdateBaseline.NEW and not recorded
+
+
+def _to_record(run: Run, claim: Claim) -> Expectation:
+    prompts = len(prompts_that_count(run.workload(claim.on[0]), claim))
+    passes = run.profile.speed.sessions if run.settings.calibrate else math.ceil(_LEAST_RECORDED / prompts)
+    question = _question(run, claim, _rule(run, claim), None, wanted=prompts * passes)
+    return Expectation(question, None, "recorded now")
+
+
+def _against_record(run: Run, claim: Claim, entry: Entry) -> Expectation | Finding:
+    stored = entry.contrast
+    lines = differences(entry.comparability, run.comparability(claim))
+    if stored is None or lines:
+        remedy = "record anew with --specdec-update-baseline after a look at what changed"
+        detail = "\n".join(lines) or "the record has no ratios by prompt"
+        return Finding(Status.VOID, Reason.BASELINE_MISMATCH, "nothing", "the record's own setting", detail, remedy)
+    margin = max(run.settings.margin or DEFAULT_MARGIN, stored.margin)
+    error = StoredError(stored.se, stored.tau, stored.tau_dof or math.inf)
+    rule = _rule(run, claim, margin=margin, sigma=stored.sigma, error=error)
+    value = entry.value or math.nan
+    words = f"×{value:.3f} − {margin:.0%} ({entry.provenance['build']}, {entry.provenance['date']})"
+    return Expectation(_question(run, claim, rule, stored.logs), entry, words)
+
+
+def _against_floor(run: Run, claim: Claim, entry: Entry, remark: str) -> Expectation:
+    published = f"published ×{entry.value:g} on {entry.device}"
+    rule = _rule(run, claim)
+    if entry.floor is None:
+        question = _question(run, claim, rule, None, wanted=LEAST_PAIRS)
+        return Expectation(question, entry, f"{published}; no floor stated", remark)
+    words = f"at least ×{entry.floor:g} − {rule.margin:.0%} ({published})"
+    return Expectation(_question(run, claim, rule, math.log(entry.floor)), entry, words, remark)
+
+
+def _without_entry(run: Run, remark: str) -> Finding:
+    remedy = "calibrate and record: --specdec-calibrate, then --specdec-update-baseline=new (docs/first-run.md)"
+    if run.baselines.has_speed_records and not remark:
+        detail = "other speed claims have records on this device, so that one is missing is a fault"
+        expected = f"a record in {run.baselines.path}"
+        return Finding(Status.FAIL, Reason.RECORD_MISSING, "nothing", expected, detail, remedy)
+    detail = remark or f"none on {run.baselines.device}, and no published floor"
+    return Finding(Status.NOT_JUDGED, Reason.NO_RECORD, "nothing", "a record", detail, remedy)
+
+
+def _rule(
+    run: Run,
+    claim: Claim,
+    *,
+    margin: float | None = None,
+    sigma: float | None = None,
+    error: StoredError | None = None,
+) -> Rule:
+    settings = run.settings
+    return Rule(
+        sigma=sigma or sigma_of(run, claim, run.workload(claim.on[0])),
+        margin=margin or settings.margin or DEFAULT_MARGIN,
+        alpha=settings.alpha,
+        beta=settings.beta,
+        claims=max(run.profile.speed.claims, run.statistical_claims),
+        budget_pairs=settings.budget.pairs,
+        error=error,
+    )
+
+
+def _question(
+    run: Run, claim: Claim, rule: Rule, anchor: float | Mapping[str, float] | None, *, wanted: int = 0
+) -> Question:
+    workload = run.workload(claim.on[0])
+    counted = prompts_that_count(workload, claim)
+    exact = not workload.request.get("temperature")
+    return Question(claim.id, sides_of(claim), claim.figure, counted, rule, anchor, exact, wanted)
+
+
+def prompts_that_count(workload: Workload, claim: Claim) -> dict[str, str]:
+    """Id → group of the prompts of the claim's part of the workload."""
+    return {
+        prompt.id.partition("#")[0]: prompt.group
+        for prompt in workload.prompts
+        if not claim.group or prompt.group == claim.group
+    }
+
+
+def sides_of(claim: Claim) -> tuple[tuple[CellKey, CellKey], ...]:
+    """Reference and candidate of its contrast, or of both where it compares two."""
+    pairs = [(claim.over, claim.arms[0]), (claim.against_over, claim.against)]
+    return tuple(
+        (CellKey(Mode.SPEED, claim.on[0], over), CellKey(Mode.SPEED, claim.on[0], arm))
+        for over, arm in pairs
+        if over and arm
+    )
