@@ -175,6 +175,11 @@ def pytest_runtest_makereport(
         from pytest_specdec.reporting import give_verdict
 
         give_verdict(item, call, report)
+    elif call.excinfo is not None:
+        from pytest_specdec.errors import SpecdecError
+
+        if isinstance(call.excinfo.value, SpecdecError):  # such as a fixture of ours in a test without a claim
+            report.longrepr = str(call.excinfo.value)
     return report
 
 

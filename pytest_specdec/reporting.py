@@ -247,7 +247,7 @@ def _command(config: pytest.Config, tests: list[str]) -> str:
     """The same settings, these tests only. Whatever was set by ini or environment is set there again."""
     words = ["pytest"]
     for option in OPTIONS:
-        value = config.getoption("specdec_" + option.dest)
+        value = config.getoption("specdec_" + option.dest) if option.dest != "run_dir" else None  # it holds this run
         for text in [] if value is None else [value] if isinstance(value, str) else value:
             words += [option.flag] if option.metavar is None else [f"{option.flag}={text}"]
     with contextlib.suppress(ValueError):

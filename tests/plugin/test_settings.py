@@ -1,0 +1,141 @@
+"""Options in a running pytest: three names each, bad values named, and no configuration lost to a path."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support import build_with_fault, gate, small_profile
+
+CLAIM = """
+import pytest
+
+@pytest.mark.claim("a", source="t", arm="base", on="mixed")
+def test_a(claim, request):
+    from pytest_specdec.keys import SETTINGS
+    claim.holds(True, measured=repr(request.config.stash[SETTINGS]), expected="settings")
+"""
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester) -> pytest.Pytester:
+    """A project with its own ini file, and a place elsewhere."""
+    pytester.makeini("[pytest]\ntestpaths = suite\n")
+    folder = pytester.mkdir("suite")
+    (folder / "test_it.py").write_text(CLAIM, "utf-8")
+    return pytester
+
+
+@pytest.fixture
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("elsewhere")
+
+
+def test_the_command_line_beats_the_environment_beats_the_ini_file(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.makeini("[pytest]\ntestpaths = suite\nspecdec_inconclusive = never\nspecdec_quiet = true\n")
+    in_file = project.runpytest_inprocess()
+    assert in_file.ret == pytest.ExitCode.USAGE_ERROR
+    in_file.stderr.fnmatch_lines(
+        ["ERROR: specdec_inconclusive in *tox.ini: 'never' is not valid; it takes one of fail, skip"]
+    )
+
+    monkeypatch.setenv("SPECDEC_INCONCLUSIVE", "perhaps")
+    in_environment = project.runpytest_inprocess()
+    in_environment.stderr.fnmatch_lines(["ERROR: environment variable SPECDEC_INCONCLUSIVE: 'perhaps' is not valid; *"])
+
+    monkeypatch.delenv("SPECDEC_LLAMA_SERVER")
+    given = project.runpytest_subprocess("--specdec-inconclusive=skip", "--llama-server=embedded")
+    assert given.ret == pytest.ExitCode.OK
+    given.stdout.fnmatch_lines(
+        ["*asked for by --llama-server*", "*inconclusive=<Inconclusive.SKIP: 'skip'>*quiet=True*"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("argument", "words"),
+    [
+        ("--specdec-inconclusive=never", "it takes one of fail, skip"),
+        ("--specdec-update-baseline=some", "it takes one of all, new, off"),
+        ("--specdec-server-url=http://127.0.0.1:1", "it takes ARM=URL, for example base=http://127.0.0.1:8080"),
+        ("--specdec-server-url=base=127.0.0.1:1", "it takes ARM=URL, for example base=http://127.0.0.1:8080"),
+        ("--specdec-arm-args=--a 'b", "it takes a command line as a shell would read it (No closing quotation)"),
+    ],
+)
+def test_a_bad_value_ends_the_run_and_the_valid_ones_are_named(
+    pytester: pytest.Pytester, argument: str, words: str
+) -> None:
+    result = pytester.runpytest_inprocess(argument)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    flag, _, value = argument.partition("=")
+    told = result.stderr.str()
+    assert told.startswith(f"ERROR: {flag}: {value!r} is not valid; {words}".replace("\\'", "'")) or words in told
+    assert "Traceback" not in told
+
+
+def test_a_profile_that_does_not_exist_ends_the_run_before_collection(project: pytest.Pytester) -> None:
+    result = project.runpytest_inprocess("--specdec-profile=tini")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: reading the profile tini", "*neither a built-in*", "*did you mean 'tiny'?*"])
+
+
+def test_paths_in_the_ini_file_start_at_the_ini_file(project: pytest.Pytester) -> None:
+    project.makeini("[pytest]\ntestpaths = suite\nspecdec_run_dir = kept/here\nspecdec_report = kept/report.json\n")
+    result = gate(cwd=project.path / "suite")
+    assert result.returncode == pytest.ExitCode.OK
+    assert (project.path / "kept" / "here" / "run.json").exists()
+    assert (project.path / "kept" / "report.json").exists()
+
+
+@pytest.mark.parametrize("option", ["--llama-server", "--specdec-profile", "--specdec-run-dir", "--specdec-launcher"])
+def test_a_path_that_takes_the_configuration_away_is_refused(
+    project: pytest.Pytester, elsewhere: Path, option: str
+) -> None:
+    build_with_fault(elsewhere, "pass")
+    small_profile(elsewhere)
+    path = {"--llama-server": elsewhere / "llama-server", "--specdec-profile": elsewhere / "small.toml"}.get(
+        option, elsewhere
+    )
+    result = project.runpytest_inprocess(option, str(path))
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    told = result.stderr.str()
+    assert f"write {option}={path}" in told
+    assert f"did not read {project.path / 'tox.ini'}" in told
+
+
+def test_so_is_one_beside_the_configuration_of_another_project(project: pytest.Pytester, elsewhere: Path) -> None:
+    (elsewhere / "pyproject.toml").write_text("[tool.other]\n")
+    small_profile(elsewhere)
+    result = project.runpytest_inprocess("--specdec-profile", str(elsewhere / "small.toml"))
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert f"did not read {project.path / 'tox.ini'}" in result.stderr.str()
+
+
+def test_so_is_one_in_the_environment(
+    project: pytest.Pytester, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    profile = small_profile(elsewhere)
+    monkeypatch.setenv("PYTEST_ADDOPTS", f"--specdec-profile {profile}")
+    assert f"write --specdec-profile={profile}" in project.runpytest_inprocess().stderr.str()
+
+
+def test_a_path_that_takes_nothing_away_is_taken(project: pytest.Pytester, elsewhere: Path) -> None:
+    outside = small_profile(elsewhere)
+    inside = small_profile(project.path)
+    for arguments in (
+        [f"--specdec-profile={outside}"],
+        ["--specdec-profile", str(inside)],
+        ["--specdec-profile", str(outside), "-c", "tox.ini"],
+        ["--specdec-profile", "tiny"],
+    ):
+        result = project.runpytest_inprocess("--collect-only", "-q", *arguments)
+        assert result.ret == pytest.ExitCode.OK, result.stderr.str()
+
+
+def test_nor_where_the_tests_themselves_are_elsewhere(project: pytest.Pytester, elsewhere: Path) -> None:
+    profile = small_profile(elsewhere)
+    (elsewhere / "test_there.py").write_text(CLAIM, "utf-8")
+    result = project.runpytest_inprocess("--collect-only", "-q", str(elsewhere), "--specdec-profile", str(profile))
+    assert result.ret == pytest.ExitCode.OK, result.stderr.str()
