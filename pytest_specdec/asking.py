@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from pytest_specdec.errors import SuiteError
 from pytest_specdec.judge import Judge
-from pytest_specdec.records import Cell, CellKey, Claim
+from pytest_specdec.records import BASE_BUILD, NEW_BUILD, Cell, CellKey, Claim
 from pytest_specdec.server.client import Client
 from pytest_specdec.session import Run
 
@@ -20,16 +20,26 @@ _Played = TypeVar("_Played")
 class CellMap(Mapping[str, Cell]):
     """The declared cells of one claim by arm, measured when they are first asked for."""
 
-    def __init__(self, claim: Claim, get: Callable[[CellKey], Cell], workload: str | None = None) -> None:
+    def __init__(
+        self, claim: Claim, get: Callable[[CellKey], Cell], workload: str | None = None, build: str = NEW_BUILD
+    ) -> None:
         self._claim = claim
         self._get = get
         self._workload = workload
+        self._build = build
 
     def on(self, workload: str) -> CellMap:
         """The cells of one of several workloads."""
         if workload not in self._claim.on:
             raise _undeclared(self._claim, f"cells on {workload!r}", f"on={list(self._claim.on)}")
-        return CellMap(self._claim, self._get, workload)
+        return CellMap(self._claim, self._get, workload, self._build)
+
+    @property
+    def base_build(self) -> CellMap:
+        """The same cells of the build that this one is compared with, for a claim ``across_builds``."""
+        if not self._claim.across_builds:
+            raise _undeclared(self._claim, "cells of the base build", "across_builds=False")
+        return CellMap(self._claim, self._get, self._workload, BASE_BUILD)
 
     def __getitem__(self, arm: str) -> Cell:
         key = self._keys().get(arm)
@@ -49,7 +59,7 @@ class CellMap(Mapping[str, Cell]):
             if len(self._claim.on) != 1:
                 raise _undeclared(self._claim, "a cell without its workload", f"on={list(self._claim.on)}")
             workload = self._claim.on[0]
-        return {key.arm: key for key in self._claim.cells if key.workload == workload}
+        return {key.arm: key for key in self._claim.cells if key.workload == workload and key.build == self._build}
 
 
 class LiveArm:

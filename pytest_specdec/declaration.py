@@ -15,7 +15,7 @@ __all__ = ["claim_of", "repeated_over", "selection_markers"]
 
 _KEYWORDS = (
     "source", "kind", "arm", "arms", "over", "on", "each", "study", "server_flags", "figure", "group", "against",
-    "against_over",
+    "against_over", "across_builds",
 )  # fmt: skip
 _EACH_JUDGED = "judged"
 
@@ -55,6 +55,7 @@ def claim_of(args: Sequence[Any], keywords: Mapping[str, Any], repeated_arm: str
         group=keywords.get("group", ""),
         against=keywords.get("against"),
         against_over=keywords.get("against_over", over) if "against" in keywords else None,
+        across_builds=bool(keywords.get("across_builds", False)),
     )
 
 
@@ -66,18 +67,22 @@ def _figure(keywords: Mapping[str, Any], tried: str) -> Figure:
 
 
 def repeated_over(keywords: Mapping[str, Any], profile: Profile) -> tuple[str, ...]:
-    """The arms of ``each=``: a list of names, or ``judged`` for all that the profile judges; empty without it."""
+    """The arms of ``each=``: names, among them ``judged`` for all that the profile judges; empty without it."""
     each = keywords.get("each", ())
-    if each == _EACH_JUDGED:
-        return profile.judged_arms
-    return (each,) if isinstance(each, str) else tuple(each)
+    names = (each,) if isinstance(each, str) else tuple(each)
+    return tuple(arm for name in names for arm in (profile.judged_arms if name == _EACH_JUDGED else (name,)))
 
 
 def selection_markers(claim: Claim, profile: Profile) -> tuple[str, ...]:
-    """Families of every arm involved, and the kind; ``study`` claims have no family."""
+    """Families of every arm involved, and the kind; ``study`` claims have no family.
+
+    Whether two builds have the same target concerns every family that is judged by it.
+    """
     if claim.study:
         return ("study", claim.kind.value)
     families = dict.fromkeys(family for arm in _judged(claim) for family in _families(profile, arm))
+    if claim.across_builds and not families:
+        families = dict.fromkeys(family for arm in profile.judged_arms for family in _families(profile, arm))
     return (*families, claim.kind.value)
 
 

@@ -80,7 +80,7 @@ class Panels:
     def _measure(self, name: str) -> Measured:
         run, workload, questions = self._run, self._run.workload(name), self.questions(name)
         bench = Bench(
-            servers_of=lambda _build: run.servers,
+            servers_of=run.servers_of,
             ledger=run.ledger,
             arm=run.arm,
             stall_timeout_s=run.profile.stall_timeout_s,

@@ -20,10 +20,11 @@ __all__ = ["arm", "baseline", "cells", "claim", "contrast", "server"]
 
 _CLAIM_MARKER = (
     "claim(id, *, source, arm=, arms=, each=, over=, on=, kind=, study=, server_flags=, figure=, group=, against=, "
-    "against_over=): this test judges a claim about speculative decoding. `arm`/`over` compare two arms, `arms` names "
-    "several, `each` repeats the test per arm; `on` is the workload, `group` a part of it; `kind` is exact, lossless, "
-    "speed or memory; `figure` is what a contrast compares (throughput, cycles_per_s, token_gap, first_token, "
-    "prefill); with `against` it is a ratio of two contrasts, the second over `against_over`."
+    "against_over=, across_builds=): this test judges a claim about speculative decoding. `arm`/`over` compare two "
+    "arms, `arms` names several, `each` repeats the test per arm; `on` is the workload, `group` a part of it; `kind` "
+    "is exact, lossless, speed or memory; `figure` is what a contrast compares (throughput, cycles_per_s, token_gap, "
+    "first_token, prefill); with `against` it is a ratio of two contrasts, the second over `against_over`; "
+    "`across_builds` needs the cells of --llama-server-base too."
 )
 
 
@@ -141,6 +142,7 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
     where = os.path.relpath(run.ledger.directory)
     return [
         f"specdec: build {build.label} ({build.location}; {build.why})",
+        *([f"specdec: compared with {run.base.identity.label} ({run.base.identity.location})"] if run.base else []),
         f"specdec: profile {run.profile.name}, device {run.baselines.device}, evidence in {where}",
     ]
 

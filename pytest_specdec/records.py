@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 __all__ = [
+    "BASE_BUILD",
+    "NEW_BUILD",
     "Alternative",
     "Arm",
     "Budget",
@@ -51,6 +53,8 @@ __all__ = [
 ]
 
 Json = Any  # a value that json.loads can return
+
+NEW_BUILD, BASE_BUILD = "new", "base"  # the build under test, and the one that it is compared with
 
 
 class Status(StrEnum):
@@ -155,6 +159,7 @@ class Reason(StrEnum):
     NO_RECORD = "no_record"
     WORKLOAD_UNKNOWN = "workload_unknown"
     NOT_CONTROLLED = "not_controlled"
+    NO_BASE_BUILD = "no_base_build"
 
 
 class Effort(StrEnum):
@@ -415,7 +420,7 @@ class CellKey:
     mode: Mode
     workload: str
     arm: str
-    build: str = "new"
+    build: str = NEW_BUILD
 
     @property
     def panel(self) -> tuple[Mode, str]:
@@ -423,7 +428,7 @@ class CellKey:
         return self.mode, self.workload
 
     def __str__(self) -> str:
-        return f"{self.mode}/{self.workload}/{self.arm}" + ("" if self.build == "new" else f"/{self.build}")
+        return f"{self.mode}/{self.workload}/{self.arm}" + ("" if self.build == NEW_BUILD else f"/{self.build}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -578,7 +583,8 @@ class Claim:
     """What a test declares before anything is measured.
 
     ``group`` restricts a contrast to one part of its workload. With ``against`` it is a ratio of two contrasts: that of
-    the arm over ``over``, and that of ``against`` over ``against_over``, each over its own target's base.
+    the arm over ``over``, and that of ``against`` over ``against_over``, each over its own target's base. A claim
+    ``across_builds`` needs its cells of the base build too.
     """
 
     id: str
@@ -593,6 +599,7 @@ class Claim:
     group: str = ""
     against: str | None = None
     against_over: str | None = None
+    across_builds: bool = False
 
     @property
     def mode(self) -> Mode:
@@ -604,7 +611,8 @@ class Claim:
         """Every cell that it needs, the reference first."""
         others = tuple(arm for arm in (self.against_over, self.against) if arm)
         arms = dict.fromkeys(((self.over,) if self.over else ()) + self.arms + others)
-        return tuple(CellKey(self.mode, workload, arm) for workload in self.on for arm in arms)
+        builds = (BASE_BUILD, NEW_BUILD) if self.across_builds else (NEW_BUILD,)
+        return tuple(CellKey(self.mode, name, arm, build) for name in self.on for arm in arms for build in builds)
 
 
 @dataclass(frozen=True, slots=True)

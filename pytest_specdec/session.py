@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING, Any
 from pytest_specdec import __version__
 from pytest_specdec.baseline import Baselines, Calibrated, Comparability, Record, Recording, write_records
 from pytest_specdec.baseline import load as load_baselines
-from pytest_specdec.errors import BuildError, LedgerError, ModelError, SpecdecError
+from pytest_specdec.errors import BuildError, LedgerError, ModelError, SpecdecError, SuiteError
 from pytest_specdec.measure.cells import Cells
 from pytest_specdec.measure.ledger import Ledger, plain
 from pytest_specdec.measure.servers import AttachedServers, LaunchedServers, Servers
 from pytest_specdec.places import baselines_folder
 from pytest_specdec.profile import compose
 from pytest_specdec.records import (
+    NEW_BUILD,
     Arm,
     CellKey,
     Claim,
@@ -67,6 +68,7 @@ class Run:
     claims: Sequence[Claim] = ()
     seed: int = 0
     device: str = DEVICE
+    base: LaunchedServers | None = None  # the build that the one under test is compared with
     calibrated: dict[str, Calibrated] = field(default_factory=dict)
     played: dict[Any, Any] = field(default_factory=dict)  # what live servers answered, for claims that ask alike
     _arms: dict[str, Arm] = field(default_factory=dict)
@@ -90,6 +92,7 @@ class Run:
         ledger = Ledger(run_dir)
         servers = _servers(settings, profile, ledger, progress)
         run = cls(settings, profile, servers, ledger, baselines, progress, claims, _seed(settings, ledger))
+        run.base = _base_servers(settings, profile, ledger, progress)
         run._check_what_is_needed(claims)
         run._write_identity(claims)
         return run
@@ -97,7 +100,7 @@ class Run:
     @cached_property
     def cells(self) -> Cells:
         """The cells of this run."""
-        return Cells(self.servers, self.ledger, self.workload, self.arm, self.profile.stall_timeout_s, self.progress)
+        return Cells(self.servers_of, self.ledger, self.workload, self.arm, self.profile.stall_timeout_s, self.progress)
 
     @cached_property
     def panels(self) -> Panels:
@@ -119,6 +122,14 @@ class Run:
     def is_other_machine(self, machine: str) -> bool:
         """Whether a speed was recorded on another machine of this device key: `cpu` is any CPU."""
         return self.device == "cpu" and machine != _machine()
+
+    def servers_of(self, build: str) -> Servers:
+        """The servers of the build in that role. Raises SuiteError where the run has no base build."""
+        if build == NEW_BUILD:
+            return self.servers
+        if self.base is None:
+            raise SuiteError("starting a server of the base build", "none was given", "pass --llama-server-base")
+        return self.base
 
     def arm(self, name: str) -> Arm:
         """The arm of that name. Raises ProfileError."""
@@ -142,6 +153,8 @@ class Run:
             if isinstance(self.servers, AttachedServers) and not self.servers.attached(arm):
                 remedy = f"--specdec-server-url {name}=URL"
                 return _not_judged(Reason.ARM_NOT_ATTACHED, f"the arm {name}", "no server was given for it", remedy)
+        if claim.across_builds and self.base is None:
+            return _not_judged(Reason.NO_BASE_BUILD, "two builds", "one was given", "--llama-server-base=PATH")
         for name in claim.on:
             try:
                 self.workload(name)
@@ -180,6 +193,8 @@ class Run:
     def close(self) -> None:
         """Stop every server."""
         self.servers.close()
+        if self.base is not None:
+            self.base.close()
 
     def _model_sha256(self, name: str, mode: Mode = Mode.EXACT) -> str | None:
         with contextlib.suppress(ModelError):  # of an attached server, whose files need not be here
@@ -249,6 +264,7 @@ class Run:
             "run": self.ledger.directory.name,
             "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             "build": self.servers.identity,
+            **({"base": self.base.identity} if self.base else {}),
             "profile": self.profile.name,
             "device": DEVICE,
             "machine": _machine(),
@@ -283,6 +299,16 @@ def _servers(settings: Settings, profile: Profile, ledger: Ledger, progress: Cal
         return AttachedServers(dict(settings.server_urls), profile, os.environ.get("LLAMA_API_KEY"))
     build = locate(settings.llama_server)
     return LaunchedServers(build, profile, ledger, settings.launcher, settings.arm_args, progress)
+
+
+def _base_servers(
+    settings: Settings, profile: Profile, ledger: Ledger, progress: Callable[[str], None]
+) -> LaunchedServers | None:
+    """Without --specdec-arm-args: what is tried out is tried on the build under test."""
+    if settings.llama_server_base is None:
+        return None
+    build = locate(settings.llama_server_base, asked_by="--llama-server-base")
+    return LaunchedServers(build, profile, ledger, settings.launcher, (), progress)
 
 
 def _machine() -> str:

@@ -10,7 +10,7 @@ from pytest_specdec.judge import Judge, JudgedError
 from pytest_specdec.measure.cells import CellFailedError, failure_of
 from pytest_specdec.measure.ledger import plain
 from pytest_specdec.profile import recorded_as
-from pytest_specdec.records import CellKey, Claim, Finding, Json, Reason, Status, Verdict
+from pytest_specdec.records import BASE_BUILD, CellKey, Claim, Finding, Json, Reason, Status, Verdict
 from pytest_specdec.session import Run
 
 __all__ = ["verdict_of"]
@@ -80,6 +80,12 @@ def _of_failed_cell(run: Run, failure: CellFailedError) -> Finding:
     expected = f"a measurement of {failure.key}"
     if failure.status is not Status.NOT_JUDGED:
         return Finding(failure.status, failure.reason, failure.summary, expected, failure.detail)
+    if failure.key.build == BASE_BUILD:
+        remedy = "compare with a build that can run it"
+        return Finding(Status.NOT_JUDGED, failure.reason, failure.summary, expected, failure.detail, remedy)
+    if run.cells.known(replace(failure.key, build=BASE_BUILD)) is not None:
+        detail = f"the base build runs this arm: the new one has lost it\n{failure.detail}"
+        return Finding(Status.FAIL, Reason.ARM_LOST, failure.summary, expected, detail)
     if run.baselines.knows_arm(recorded_as(run.profile, failure.key.arm)):
         detail = (
             f"{run.baselines.path} has records of this arm: a build that cannot run it has lost it\n{failure.detail}"

