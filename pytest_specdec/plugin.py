@@ -102,7 +102,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     try:
         declared = claim_of(marker.args, marker.kwargs, repeated)
     except SuiteError as error:
-        raise pytest.UsageError(f"{item.nodeid}: {error}") from None
+        raise _usage_error(item.config, f"{item.nodeid}: {error}") from None
     item.stash[CLAIM] = declared
     item.config.stash[DECLARED].add(declared.id)
     for name in selection_markers(declared, _profile(item.config)):
@@ -128,7 +128,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             settings, _profile(config), config.rootpath, Path(run_dir), claims, Progress(config, settings.quiet)
         )
     except SpecdecError as error:
-        raise pytest.UsageError(str(error)) from None
+        raise _usage_error(config, str(error)) from None
     config.stash[RUN] = run
     config.add_cleanup(run.close)
 
@@ -212,6 +212,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         summarise(terminalreporter, config)
 
 
+def _usage_error(config: pytest.Config, words: str) -> pytest.UsageError:
+    """For ``raise``. A worker of pytest-xdist also sends the words to the controller, which else knows nothing."""
+    output = getattr(config, "workeroutput", None)
+    if output is not None:
+        output["specdec_error"] = words
+    return pytest.UsageError(words)
+
+
 def _has_verdict(report: pytest.CollectReport | pytest.TestReport) -> TypeGuard[pytest.TestReport]:
     """Asked of every report of every project, so it looks before anything is imported."""
     if not isinstance(report, pytest.TestReport) or report.when != "call":
@@ -238,5 +246,5 @@ def _profile(config: pytest.Config) -> Profile:
         try:
             config.stash[PROFILE] = load(_settings(config).profile)
         except ProfileError as error:
-            raise pytest.UsageError(str(error)) from None
+            raise _usage_error(config, str(error)) from None
     return config.stash[PROFILE]

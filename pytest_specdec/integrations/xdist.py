@@ -34,5 +34,8 @@ def pytest_configure_node(node: Any) -> None:
 
 
 def pytest_testnodedown(node: Any) -> None:
-    """What a worker has to tell at its end, such as what it recorded, is told by the controller."""
-    node.config.stash[NOTES] += getattr(node, "workeroutput", {}).get("specdec_notes", [])
+    """What a worker has to tell at its end, such as what it recorded or why it gave up, is told by the controller."""
+    told = getattr(node, "workeroutput", {})
+    if "specdec_error" in told:
+        raise pytest.UsageError(told["specdec_error"])
+    node.config.stash[NOTES] += told.get("specdec_notes", [])
