@@ -46,7 +46,8 @@ class ContrastView:
 
     def _figure(self, figure: Figure) -> SpeedFigure:
         claim = self._claim
-        if not is_measured_in_a_panel(claim) or claim.figure is not figure:
+        compares = claim.over is not None or claim.across_builds
+        if not is_measured_in_a_panel(claim) or not compares or claim.figure is not figure:
             raise SuiteError(
                 f"asking for {figure} of the contrast of {claim.id}",
                 f"the claim declares arm={claim.arms[0]!r}, over={claim.over!r}, figure={claim.figure.value!r}",
@@ -67,7 +68,11 @@ def _judged(run: Run, claim: Claim) -> SpeedFigure:
     if run.settings.calibrate and finding.status is Status.PASS:
         finding = calibration_of(run, claim, evidence)
     record = None
-    to_record = evidence.expectation.entry is None and run.settings.update_baseline is not UpdateBaseline.OFF
+    to_record = (
+        evidence.answer.decision is None
+        and evidence.expectation.entry is None
+        and run.settings.update_baseline is not UpdateBaseline.OFF
+    )
     if to_record and finding.status is Status.PASS:
         record = record_of(run, claim, evidence)
     return SpeedFigure(ratio(evidence), finding, record)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pytest_specdec.errors import ProfileError, SuiteError
@@ -11,7 +12,7 @@ from pytest_specdec.markers import FAMILIES
 from pytest_specdec.profile import compose
 from pytest_specdec.records import Claim, ClaimKind, Figure, Json, Profile
 
-__all__ = ["claim_of", "repeated_over", "selection_markers"]
+__all__ = ["claim_of", "repeated_over", "selection_markers", "with_own_base"]
 
 _KEYWORDS = (
     "source", "kind", "arm", "arms", "over", "on", "each", "study", "server_flags", "figure", "group", "against",
@@ -54,7 +55,7 @@ def claim_of(args: Sequence[Any], keywords: Mapping[str, Any], repeated_arm: str
         figure=_figure(keywords, tried),
         group=keywords.get("group", ""),
         against=keywords.get("against"),
-        against_over=keywords.get("against_over", over) if "against" in keywords else None,
+        against_over=keywords.get("against_over"),
         across_builds=bool(keywords.get("across_builds", False)),
     )
 
@@ -64,6 +65,18 @@ def _figure(keywords: Mapping[str, Any], tried: str) -> Figure:
     if name not in list(Figure):
         raise SuiteError(tried, f"there is no figure {name!r}", "one of " + ", ".join(Figure))
     return Figure(name)
+
+
+def with_own_base(claim: Claim, profile: Profile) -> Claim:
+    """The second of two contrasts over the arm that is its target without a drafter, unless the claim names another."""
+    if claim.against is None or claim.against_over is not None:
+        return claim
+    try:
+        target = compose(profile, claim.against).target
+    except ProfileError:  # then it is not judged here, and says so by itself
+        return replace(claim, against_over=claim.over)
+    bases = [arm.name for arm in profile.arms.values() if not arm.drafted and arm.target == target]
+    return replace(claim, against_over=bases[0] if bases else claim.over)
 
 
 def repeated_over(keywords: Mapping[str, Any], profile: Profile) -> tuple[str, ...]:

@@ -5,21 +5,69 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from pytest_specdec.baseline import Entry, differences
 from pytest_specdec.baseline.entries import EntryKind
 from pytest_specdec.measure.question import Question
-from pytest_specdec.records import CellKey, Claim, Finding, Mode, Reason, Settings, Status, UpdateBaseline, Workload
+from pytest_specdec.records import (
+    BASE_BUILD,
+    CellKey,
+    Claim,
+    Finding,
+    Mode,
+    Reason,
+    Settings,
+    Status,
+    UpdateBaseline,
+    Workload,
+)
 from pytest_specdec.stats.rule import LEAST_PAIRS, Rule, StoredError
 
 if TYPE_CHECKING:
-    from pytest_specdec.session import Run
+    from pytest_specdec.baseline import Baselines, Comparability
+    from pytest_specdec.records import Profile
 
-__all__ = ["DEFAULT_MARGIN", "Expectation", "expectation_of", "sigma_of"]
+__all__ = ["DEFAULT_MARGIN", "RATIO", "Context", "Expectation", "expectation_of", "sides_of", "sigma_of"]
+
+RATIO = "×"  # the unit of an entry whose value is a ratio of a contrast
+AGAIN = "again"  # the build's role where an arm is compared with itself
 
 DEFAULT_MARGIN = 0.05
 _LEAST_RECORDED = 20  # pairs; sigma is then known to about 16 %
+
+
+class Context(Protocol):
+    """What of a run, or of a plan, the expectation depends on."""
+
+    @property
+    def settings(self) -> Settings:
+        """What the user asked for."""
+
+    @property
+    def profile(self) -> Profile:
+        """Whose arms and workloads."""
+
+    @property
+    def baselines(self) -> Baselines:
+        """Stored entries."""
+
+    @property
+    def statistical_claims(self) -> int:
+        """How many claims share alpha, as far as they are selected."""
+
+    @property
+    def device(self) -> str:
+        """The device key."""
+
+    def workload(self, name: str) -> Workload:
+        """Raises ProfileError."""
+
+    def comparability(self, claim: Claim) -> Comparability | None:
+        """What a record must agree with; None where nobody can know yet."""
+
+    def is_other_machine(self, machine: str) -> bool:
+        """Whether a speed recorded on ``machine`` says nothing here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +80,12 @@ class Expectation:
     remark: str = ""
 
 
-def expectation_of(run: Run, claim: Claim) -> Expectation | Finding:
+def expectation_of(run: Context, claim: Claim) -> Expectation | Finding:
     """What ``claim`` asks of its panel; a finding where nothing needs to be measured to know the verdict."""
+    if claim.across_builds:
+        return _against_base_build(run, claim)
+    if claim.over is None:
+        return _cells_alone(run, claim)
     if _is_to_be_recorded(run, claim):
         return _to_record(run, claim)
     entry, remark = run.baselines.entry(claim.id), ""
@@ -51,7 +103,7 @@ def expectation_of(run: Run, claim: Claim) -> Expectation | Finding:
     return _against_floor(run, claim, entry, remark)
 
 
-def sigma_of(run: Run, claim: Claim, workload: Workload | None = None) -> float:
+def sigma_of(run: Context, claim: Claim, workload: Workload | None = None) -> float:
     """Spread of a pair of this contrast, natural-log units: calibrated, else the workload's or the profile's guess."""
     calibrated = run.baselines.calibrations.get(claim.id)
     if calibrated is not None and not run.is_other_machine(calibrated.machine):
@@ -60,7 +112,7 @@ def sigma_of(run: Run, claim: Claim, workload: Workload | None = None) -> float:
     return guess if guess is not None else run.profile.speed.sigma
 
 
-def _is_to_be_recorded(run: Run, claim: Claim) -> bool:
+def _is_to_be_recorded(run: Context, claim: Claim) -> bool:
     settings: Settings = run.settings
     if settings.calibrate or settings.update_baseline is UpdateBaseline.ALL:
         return True
@@ -69,16 +121,33 @@ def _is_to_be_recorded(run: Run, claim: Claim) -> bool:
     return settings.update_baseline is UpdateBaseline.NEW and not recorded
 
 
-def _to_record(run: Run, claim: Claim) -> Expectation:
+def _to_record(run: Context, claim: Claim) -> Expectation:
     prompts = len(prompts_that_count(run.workload(claim.on[0]), claim))
     passes = run.profile.speed.sessions if run.settings.calibrate else math.ceil(_LEAST_RECORDED / prompts)
     question = _question(run, claim, _rule(run, claim), None, wanted=prompts * passes)
     return Expectation(question, None, "recorded now")
 
 
-def _against_record(run: Run, claim: Claim, entry: Entry) -> Expectation | Finding:
+def _against_base_build(run: Context, claim: Claim) -> Expectation:
+    """Prompt by prompt no slower than the base build: nothing stored is needed, and no error of it counts."""
+    rule = _rule(run, claim)
+    none = dict.fromkeys(prompts_that_count(run.workload(claim.on[0]), claim), 0.0)
+    return Expectation(_question(run, claim, rule, none), None, f"no slower than the base build − {rule.margin:.0%}")
+
+
+def _cells_alone(run: Context, claim: Claim) -> Expectation:
+    """A claim about the cells themselves: enough of each for the decision rule's least number of pairs."""
+    workload = run.workload(claim.on[0])
+    cells = frozenset(CellKey(Mode.SPEED, workload.name, arm) for arm in claim.arms)
+    counted = prompts_that_count(workload, claim)
+    question = Question(claim.id, (), claim.figure, counted, _rule(run, claim), wanted=LEAST_PAIRS, alone=cells)
+    return Expectation(question, None, "its own comparison")
+
+
+def _against_record(run: Context, claim: Claim, entry: Entry) -> Expectation | Finding:
     stored = entry.contrast
-    lines = differences(entry.comparability, run.comparability(claim))
+    now = run.comparability(claim)
+    lines = differences(entry.comparability, now) if now is not None else []
     if stored is None or lines:
         remedy = "record anew with --specdec-update-baseline after a look at what changed"
         detail = "\n".join(lines) or "the record has no ratios by prompt"
@@ -91,7 +160,7 @@ def _against_record(run: Run, claim: Claim, entry: Entry) -> Expectation | Findi
     return Expectation(_question(run, claim, rule, stored.logs), entry, words)
 
 
-def _against_floor(run: Run, claim: Claim, entry: Entry, remark: str) -> Expectation:
+def _against_floor(run: Context, claim: Claim, entry: Entry, remark: str) -> Expectation:
     published = f"published ×{entry.value:g} on {entry.device}"
     rule = _rule(run, claim)
     if entry.floor is None:
@@ -101,7 +170,7 @@ def _against_floor(run: Run, claim: Claim, entry: Entry, remark: str) -> Expecta
     return Expectation(_question(run, claim, rule, math.log(entry.floor)), entry, words, remark)
 
 
-def _without_entry(run: Run, remark: str) -> Finding:
+def _without_entry(run: Context, remark: str) -> Finding:
     remedy = "calibrate and record: --specdec-calibrate, then --specdec-update-baseline=new (docs/first-run.md)"
     if run.baselines.has_speed_records and not remark:
         detail = "other speed claims have records on this device, so that one is missing is a fault"
@@ -112,7 +181,7 @@ def _without_entry(run: Run, remark: str) -> Finding:
 
 
 def _rule(
-    run: Run,
+    run: Context,
     claim: Claim,
     *,
     margin: float | None = None,
@@ -132,7 +201,7 @@ def _rule(
 
 
 def _question(
-    run: Run, claim: Claim, rule: Rule, anchor: float | Mapping[str, float] | None, *, wanted: int = 0
+    run: Context, claim: Claim, rule: Rule, anchor: float | Mapping[str, float] | None, *, wanted: int = 0
 ) -> Question:
     workload = run.workload(claim.on[0])
     counted = prompts_that_count(workload, claim)
@@ -150,10 +219,19 @@ def prompts_that_count(workload: Workload, claim: Claim) -> dict[str, str]:
 
 
 def sides_of(claim: Claim) -> tuple[tuple[CellKey, CellKey], ...]:
-    """Reference and candidate of its contrast, or of both where it compares two."""
+    """Reference and candidate of its contrast, or of both where it compares two.
+
+    An arm over itself is measured twice, which is A/A.
+    """
+    if claim.across_builds:
+        name, arm = claim.on[0], claim.arms[0]
+        return ((CellKey(Mode.SPEED, name, arm, BASE_BUILD), CellKey(Mode.SPEED, name, arm)),)
     pairs = [(claim.over, claim.arms[0]), (claim.against_over, claim.against)]
     return tuple(
-        (CellKey(Mode.SPEED, claim.on[0], over), CellKey(Mode.SPEED, claim.on[0], arm))
+        (
+            CellKey(Mode.SPEED, claim.on[0], over, AGAIN if over == arm else "new"),
+            CellKey(Mode.SPEED, claim.on[0], arm),
+        )
         for over, arm in pairs
         if over and arm
     )

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_specdec.expectation import Expectation, expectation_of
+from pytest_specdec.expectation import AGAIN, Expectation, expectation_of
 from pytest_specdec.measure.panel import Panel, plan_panel
 from pytest_specdec.measure.question import Answer, Question
 from pytest_specdec.measure.runner import Bench, Measured, PanelRunner
@@ -80,7 +80,7 @@ class Panels:
     def _measure(self, name: str) -> Measured:
         run, workload, questions = self._run, self._run.workload(name), self.questions(name)
         bench = Bench(
-            servers_of=run.servers_of,
+            servers_of=lambda build: run.servers if build == AGAIN else run.servers_of(build),
             ledger=run.ledger,
             arm=run.arm,
             stall_timeout_s=run.profile.stall_timeout_s,
@@ -108,8 +108,8 @@ class Panels:
 
 
 def is_measured_in_a_panel(claim: Claim) -> bool:
-    """A contrast in speed mode."""
-    return claim.mode is Mode.SPEED and claim.over is not None and bool(claim.on)
+    """In speed mode, on a workload."""
+    return claim.mode is Mode.SPEED and bool(claim.on)
 
 
 def panel_of(workload: Workload, questions: Sequence[Question], block_prompts: int, seed: int) -> Panel:

@@ -94,13 +94,13 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     marker = item.get_closest_marker("claim")
     if marker is None:
         return
-    from pytest_specdec.declaration import claim_of, selection_markers
+    from pytest_specdec.declaration import claim_of, selection_markers, with_own_base
     from pytest_specdec.errors import SuiteError
 
     parameters = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
     repeated = str(parameters["arm"]) if "arm" in parameters else None
     try:
-        declared = claim_of(marker.args, marker.kwargs, repeated)
+        declared = with_own_base(claim_of(marker.args, marker.kwargs, repeated), _profile(item.config))
     except SuiteError as error:
         raise _usage_error(item.config, f"{item.nodeid}: {error}") from None
     item.stash[CLAIM] = declared
@@ -113,7 +113,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Plan: find the build, check models and baselines, open the run directory. Only where claims are selected."""
     claims = _claims(session.items)
-    if not claims or session.config.option.collectonly:
+    if not claims or session.config.option.collectonly or _settings(session.config).plan:
         return
     from pytest_specdec.errors import SpecdecError
     from pytest_specdec.places import new_run_dir
@@ -131,6 +131,18 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         raise _usage_error(config, str(error)) from None
     config.stash[RUN] = run
     config.add_cleanup(run.close)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    """``--specdec-plan`` says what the run would cost instead of running it."""
+    claims = _claims(session.items)
+    if not claims or session.config.option.collectonly or not _settings(session.config).plan:
+        return None
+    from pytest_specdec.reporting import show_plan
+
+    show_plan(session.config, _settings(session.config), _profile(session.config), claims)
+    return True
 
 
 def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:

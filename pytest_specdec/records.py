@@ -313,6 +313,7 @@ class Profile:
     stall_timeout_s: float
     stop_timeout_s: float
     speed: SpeedPlan = field(default_factory=SpeedPlan)
+    prompt_format: str = "{text}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,7 +331,8 @@ class Workload:
     """A named, ordered set of prompts with the parameters of their requests.
 
     ``forced_tokens``: the length of every reply where it is fixed. ``warm``: the prompt cache may answer.
-    ``conversation``: each prompt is a turn that follows on what was said before. ``block_prompts``: of a speed panel.
+    ``conversation``: each prompt is a turn that follows on what was said before, ``turn_end`` stands between a reply
+    and the next turn. ``block_prompts``: of a speed panel.
     ``sigma``: spread of a pair, natural-log units; None where the profile's counts.
     """
 
@@ -341,6 +343,7 @@ class Workload:
     forced_tokens: int | None = None
     warm: bool = False
     conversation: bool = False
+    turn_end: str = ""
     block_prompts: int | None = None
     sigma: float | None = None
 

@@ -7,7 +7,7 @@ import datetime
 import json
 import os
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,9 +48,10 @@ from pytest_specdec.report.github import annotation_lines, on_actions, write_ste
 from pytest_specdec.verdicts import verdict_of
 
 if TYPE_CHECKING:
+    from pytest_specdec.records import Claim, Profile, Settings
     from pytest_specdec.session import Run
 
-__all__ = ["finish", "give_verdict", "status_words", "summarise"]
+__all__ = ["finish", "give_verdict", "show_plan", "status_words", "summarise"]
 
 _COLOURS = {
     "PASS": {"green": True},
@@ -152,6 +153,21 @@ def _unless_told(session: pytest.Session, action: Callable[[], None]) -> None:
 def _redden(session: pytest.Session) -> None:
     if session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def show_plan(config: pytest.Config, settings: Settings, profile: Profile, claims: Sequence[Claim]) -> None:
+    """What these claims would cost, on the screen. Raises pytest.UsageError when the baselines cannot be read."""
+    from pytest_specdec.planning import plan_lines
+    from pytest_specdec.session import planned
+
+    try:
+        lines = plan_lines(planned(settings, profile, config.rootpath, claims))
+    except SpecdecError as error:
+        raise pytest.UsageError(str(error)) from None
+    terminal = config.get_terminal_writer()
+    terminal.line()
+    for line in lines:
+        terminal.line(line)
 
 
 def summarise(terminal: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -47,8 +47,9 @@ from pytest_specdec.workloads import load as load_workload
 
 if TYPE_CHECKING:
     from pytest_specdec.panels import Panels
+    from pytest_specdec.planning import PlanContext
 
-__all__ = ["Run"]
+__all__ = ["Run", "planned"]
 
 DEVICE = "cpu"
 BASE = "base"
@@ -280,6 +281,14 @@ class Run:
             "versions": _versions(),
         })  # fmt: skip
         return content
+
+
+def planned(settings: Settings, profile: Profile, root: Path, claims: Sequence[Claim]) -> PlanContext:
+    """What a plan of these claims depends on. Raises BaselineError."""
+    from pytest_specdec.planning import PlanContext
+
+    folder = settings.baselines or baselines_folder(root)
+    return PlanContext(settings, profile, load_baselines(folder, profile.name, DEVICE), claims, DEVICE, _machine())
 
 
 def _not_judged(reason: Reason, wanted: str, why: str, remedy: str) -> Finding:

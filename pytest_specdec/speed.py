@@ -72,8 +72,8 @@ def _status(decision: Decision, entry: Entry | None) -> tuple[Status, Reason]:
     if decision.outcome is Outcome.PASS:
         return Status.PASS, Reason.HELD
     if decision.outcome is Outcome.FAIL:
-        recorded = entry is not None and entry.kind is EntryKind.RECORDED
-        return Status.FAIL, Reason.SLOWER if recorded else Reason.BELOW_FLOOR
+        published = entry is not None and entry.kind is EntryKind.PUBLISHED
+        return Status.FAIL, Reason.BELOW_FLOOR if published else Reason.SLOWER
     if decision.outcome is Outcome.VOID:
         return Status.VOID, Reason.ARITHMETIC
     return Status.INCONCLUSIVE, Reason.NOT_ENOUGH_EVIDENCE

@@ -46,7 +46,7 @@ class Script:
         said, contexts = "", {}
         for prompt in self._workload.prompts:
             contexts[prompt.id] = said + prompt.text
-            said = contexts[prompt.id] + self._answers.get(prompt.id, "")
+            said = contexts[prompt.id] + self._answers.get(prompt.id, "") + self._workload.turn_end
         return contexts
 
     def _converse(self) -> None:

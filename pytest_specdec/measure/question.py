@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from pytest_specdec.measure.rows import Row, prompt_of, rows_of
 from pytest_specdec.records import Cell, CellKey, Figure
@@ -13,6 +13,7 @@ from pytest_specdec.stats.rule import LEAST_PAIRS, Rule
 
 __all__ = ["BLOCKS_PER_ROUND", "Answer", "Question"]
 
+_HOPELESS_ROUNDS = 2  # without one valid pair
 BLOCKS_PER_ROUND = 2  # forth and back: ABC CBA
 
 
@@ -21,7 +22,8 @@ class Question:
     """One claim's contrast, or ratio of two contrasts, and what it is compared with.
 
     ``anchor`` is the expected log ratio: one number, or one per prompt. None where there is nothing to compare with
-    and ``wanted`` pairs are to be measured for the record. ``exact``: tokens per cycle are exact (greedy decoding), so
+    and ``wanted`` pairs are to be measured for the record. Without ``sides`` it asks for ``cells`` alone, ``wanted``
+    prompts of each. ``exact``: tokens per cycle are exact (greedy decoding), so
     that with one number they shift the anchor and are no noise.
     """
 
@@ -33,13 +35,18 @@ class Question:
     anchor: float | Mapping[str, float] | None = None
     exact: bool = True
     wanted: int = 0
-    cells: frozenset[CellKey] = field(init=False)
+    alone: frozenset[CellKey] = frozenset()
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "cells", frozenset(key for side in self.sides for key in side))
+    @property
+    def cells(self) -> frozenset[CellKey]:
+        """Every cell that it needs."""
+        return self.alone | {key for side in self.sides for key in side}
 
     def answer(self, cells: Mapping[CellKey, Cell], rounds: int) -> Answer:
         """What is known after ``rounds`` whole rounds."""
+        if not self.sides:
+            fewest = min(len(cells[key].generations) for key in self.cells)
+            return Answer(self, [], [], None, fewest < self.wanted)
         rows = [
             row
             for row in rows_of(self.sides, cells, self.figure, self.prompts)
@@ -48,14 +55,18 @@ class Question:
         looks = _round_ends(rows, rounds)
         values = self._values(rows)
         if self.anchor is None:
-            return Answer(self, rows, values, None, len(rows) < self.wanted)
+            return Answer(self, rows, values, None, self._may_go_on(rows, rounds) and len(rows) < self.wanted)
         decision = decide(values, self.rule, looks=looks)
-        return Answer(self, rows, values, decision, decision.outcome is Outcome.OPEN)
+        return Answer(self, rows, values, decision, self._may_go_on(rows, rounds) and decision.outcome is Outcome.OPEN)
 
     @property
     def most_pairs(self) -> int:
         """After that many it is no longer open."""
         return self.wanted if self.anchor is None else max(LEAST_PAIRS, self.rule.cap)
+
+    def _may_go_on(self, rows: Sequence[Row], rounds: int) -> bool:
+        """Where guards void every pair, more of them is no evidence."""
+        return bool(rows) or rounds < _HOPELESS_ROUNDS
 
     def _expects(self, row: Row) -> bool:
         """A prompt that is not in the record has nothing to be compared with."""

@@ -102,6 +102,7 @@ def _profile(document: Mapping[str, Any], origin: str) -> Profile:
         stall_timeout_s=float(server["stall_timeout_s"]),
         stop_timeout_s=float(server["stop_timeout_s"]),
         speed=SpeedPlan(**document.get("speed", {})),
+        prompt_format=document.get("prompt_format", "{text}"),
     )
 
 

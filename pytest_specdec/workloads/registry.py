@@ -11,6 +11,7 @@ from typing import Any
 
 from pytest_specdec.errors import ProfileError
 from pytest_specdec.records import Json, Profile, Prompt, Workload
+from pytest_specdec.workloads.filler import filler
 from pytest_specdec.workloads.sources import prompts_of
 
 __all__ = ["load"]
@@ -25,7 +26,8 @@ def load(profile: Profile, name: str) -> Workload:
     Raises ProfileError when the profile has no such workload, or its prompts cannot be had.
     """
     sizes = _sizes(profile, name)
-    prompts = _formatted(prompts_of(name, sizes, profile.origin), sizes.get("format"))
+    prompts = _deepened(prompts_of(name, sizes, profile.origin), sizes.get("depth_chars", 0))
+    prompts = _formatted(prompts, sizes.get("format") or profile.prompt_format)
     prompts = _repeated(prompts, sizes.get("times", 1))
     request = _request(sizes)
     return Workload(
@@ -36,6 +38,7 @@ def load(profile: Profile, name: str) -> Workload:
         forced_tokens=sizes["n_predict"] if sizes.get("forced") else None,
         warm=sizes.get("warm", False),
         conversation=sizes.get("conversation", False),
+        turn_end=sizes.get("turn_end", ""),
         block_prompts=sizes.get("block_prompts"),
         sigma=sizes.get("sigma"),
     )
@@ -64,9 +67,14 @@ def _request(sizes: Mapping[str, Any]) -> dict[str, Json]:
     return request
 
 
-def _formatted(prompts: tuple[Prompt, ...], form: str | None) -> tuple[Prompt, ...]:
-    if form is None:
+def _deepened(prompts: tuple[Prompt, ...], characters: int) -> tuple[Prompt, ...]:
+    """Each prompt behind other text of its own, so that no two share a beginning that a cache could keep."""
+    if not characters:
         return prompts
+    return tuple(replace(prompt, text=filler(characters, prompt.id) + prompt.text) for prompt in prompts)
+
+
+def _formatted(prompts: tuple[Prompt, ...], form: str) -> tuple[Prompt, ...]:
     return tuple(replace(prompt, text=form.replace("{text}", prompt.text)) for prompt in prompts)
 
 

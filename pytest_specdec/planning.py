@@ -1,0 +1,234 @@
+"""What the selected claims would cost, with the arithmetic, before anything starts: no models and no server needed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pytest_specdec.baseline import Baselines, Comparability
+from pytest_specdec.errors import SpecdecError
+from pytest_specdec.expectation import Expectation, expectation_of
+from pytest_specdec.measure.panel import Panel
+from pytest_specdec.measure.question import BLOCKS_PER_ROUND, Question
+from pytest_specdec.panels import panel_of
+from pytest_specdec.profile import compose
+from pytest_specdec.records import NEW_BUILD, Arm, CellKey, Claim, Mode, Profile, Settings, Workload
+from pytest_specdec.stats.rule import detectable_slowdown, pairs_to_pass
+from pytest_specdec.workloads import load
+
+__all__ = ["PlanContext", "plan_lines"]
+
+_CHARACTERS_PER_TOKEN = 4
+_REPLY_TOKENS = 256  # where neither the workload nor its request says
+
+
+@dataclass
+class PlanContext:
+    """What the expectations of claims depend on, without a build."""
+
+    settings: Settings
+    profile: Profile
+    baselines: Baselines
+    claims: Sequence[Claim]
+    device: str
+    machine: str
+    _workloads: dict[str, Workload] = field(default_factory=dict)
+
+    @property
+    def statistical_claims(self) -> int:
+        """How many of the selected claims are decided by statistics."""
+        return sum(claim.mode is Mode.SPEED for claim in self.claims)
+
+    def workload(self, name: str) -> Workload:
+        """Raises ProfileError."""
+        if name not in self._workloads:
+            self._workloads[name] = load(self.profile, name)
+        return self._workloads[name]
+
+    def comparability(self, claim: Claim) -> Comparability | None:
+        """Nobody can know before the models are there."""
+        return None
+
+    def is_other_machine(self, machine: str) -> bool:
+        """As of the run."""
+        return self.device == "cpu" and machine != self.machine
+
+    def arm(self, name: str) -> Arm:
+        """Raises ProfileError."""
+        return compose(self.profile, name)
+
+    def can_run(self, claim: Claim) -> bool:
+        """Whether the profile has all that the claim names, and the second build is given where it needs one."""
+        if claim.across_builds and self.settings.llama_server_base is None:
+            return False
+        try:
+            for name in dict.fromkeys([key.arm for key in claim.cells] or claim.arms):
+                self.arm(name)
+            for name in claim.on:
+                self.workload(name)
+        except SpecdecError:
+            return False
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Cost:
+    """Server starts, tokens and seconds of the device."""
+
+    starts: int = 0
+    prompt_tokens: float = 0.0
+    reply_tokens: float = 0.0
+    seconds: float = 0.0
+
+    def __add__(self, other: _Cost) -> _Cost:
+        return _Cost(
+            self.starts + other.starts,
+            self.prompt_tokens + other.prompt_tokens,
+            self.reply_tokens + other.reply_tokens,
+            self.seconds + other.seconds,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _PanelPlan:
+    """One panel: its arms, the rounds that each is expected to take part in, and the questions."""
+
+    panel: Panel
+    rounds: Mapping[CellKey, int]
+    questions: Sequence[Question]
+
+
+def plan_lines(context: PlanContext) -> list[str]:
+    """The plan in words: exact cells, speed panels, claims that are not judged, and the sum."""
+    runnable = [claim for claim in context.claims if context.can_run(claim)]
+    panels = list(_panels(context, runnable))
+    exact = _exact_cost(context, runnable)
+    costs = [_panel_cost(context, plan) for plan in panels]
+    total = sum(costs, exact)
+    lacking = len(context.claims) - len(runnable)
+    tokens = exact.prompt_tokens + exact.reply_tokens
+    lines = [
+        f"plan for profile {context.profile.name} on {context.device}: {len(context.claims)} claims, "
+        + (f"{lacking} of them need what is not there" if lacking else "all of which can be judged"),
+        "",
+        f"exact claims: {exact.starts} server starts, {tokens:,.0f} tokens, {exact.seconds / 60:.1f} min",
+    ]
+    for plan, cost in zip(panels, costs, strict=True):
+        lines += _panel_lines(context, plan, cost)
+    return [*lines, "", *_sum_lines(context, total)]
+
+
+def _panels(context: PlanContext, claims: Sequence[Claim]) -> Iterator[_PanelPlan]:
+    speed = [claim for claim in claims if claim.mode is Mode.SPEED and claim.on]
+    for name in dict.fromkeys(claim.on[0] for claim in speed):
+        expected = [expectation_of(context, claim) for claim in speed if claim.on[0] == name]
+        questions = [e.question for e in expected if isinstance(e, Expectation)]
+        if not questions:
+            continue
+        workload = context.workload(name)
+        panel = panel_of(workload, questions, context.profile.speed.block_prompts, context.settings.seed or 0)
+        needed = {q.claim: _rounds(panel, q) for q in questions}
+        rounds = {key: max(needed[q.claim] for q in questions if key in q.cells) for key in panel.cells}
+        yield _PanelPlan(panel, rounds, questions)
+
+
+def _rounds(panel: Panel, question: Question) -> int:
+    """Rounds after which the question is answered in about half of the runs, if nothing has changed."""
+    pairs = question.wanted if question.anchor is None else pairs_to_pass(question.rule)
+    rounds = got = 0
+    while got < pairs:
+        got += sum(prompt.id.partition("#")[0] in question.prompts for b in panel.round(rounds) for prompt in b.prompts)
+        rounds += 1
+    return rounds
+
+
+def _panel_cost(context: PlanContext, plan: _PanelPlan) -> _Cost:
+    workload = context.workload(plan.panel.workload)
+    cost = _Cost()
+    for key, rounds in plan.rounds.items():
+        arm = context.arm(key.arm)
+        for number in range(rounds * BLOCKS_PER_ROUND):
+            prompts = len(plan.panel.block(number).prompts)
+            cost += _visit(context, workload, arm, prompts, cooled=True)
+    if workload.conversation:
+        cost += _visit(context, workload, context.arm("base"), len(workload.prompts), cooled=True)
+    return cost
+
+
+def _exact_cost(context: PlanContext, claims: Sequence[Claim]) -> _Cost:
+    """Each exact cell once; a claim on live servers a start per arm."""
+    exact = [claim for claim in claims if claim.mode is Mode.EXACT]
+    cost = _Cost()
+    for key in dict.fromkeys(key for claim in exact for key in claim.cells):
+        workload = context.workload(key.workload)
+        cost += _visit(context, workload, context.arm(key.arm), len(workload.prompts), cooled=False)
+    live = sum(len(claim.arms) for claim in exact if not claim.on)
+    return cost + _Cost(starts=live, seconds=live * context.profile.speed.server_start_s)
+
+
+def _visit(context: PlanContext, workload: Workload, arm: Arm, prompts: int, *, cooled: bool) -> _Cost:
+    """One server start and some requests."""
+    speed = context.profile.speed
+    prompt_tokens, reply_tokens = _lengths(context.profile, workload)
+    rate = speed.decode_tokens_per_s * (speed.speed_up if arm.drafted else 1.0)
+    seconds = speed.server_start_s + (speed.cooldown_s if cooled else 0.0)
+    seconds += prompts * (prompt_tokens / speed.prefill_tokens_per_s + reply_tokens / rate)
+    return _Cost(1, prompts * prompt_tokens, prompts * reply_tokens, seconds)
+
+
+def _lengths(profile: Profile, workload: Workload) -> tuple[float, float]:
+    """Tokens of a prompt and of a reply, on average. Of a conversation the cache answers for what was said before."""
+    sizes: Mapping[str, Any] = profile.workloads[workload.name]
+    characters = sum(len(prompt.text) for prompt in workload.prompts) / len(workload.prompts)
+    prompt = float(sizes.get("prompt_tokens", characters / _CHARACTERS_PER_TOKEN))
+    reply = float(sizes.get("reply_tokens", sizes.get("n_predict", _REPLY_TOKENS)))
+    return (prompt + reply if workload.conversation else prompt), reply
+
+
+def _panel_lines(context: PlanContext, plan: _PanelPlan, cost: _Cost) -> Iterator[str]:
+    workload = context.workload(plan.panel.workload)
+    prompt_tokens, reply_tokens = _lengths(context.profile, workload)
+    blocks = sum(plan.rounds.values()) * BLOCKS_PER_ROUND
+    yield ""
+    yield (
+        f"speed on {workload.name}: {len(plan.panel.cells)} arms, blocks of {plan.panel.block_prompts} of "
+        f"{len(plan.panel.prompts)} prompts, {blocks} visits to an arm = {cost.starts} server starts; "
+        f"about {prompt_tokens:,.0f} + {reply_tokens:,.0f} tokens a request, "
+        f"{cost.prompt_tokens + cost.reply_tokens:,.0f} in all, {cost.seconds / 60:.1f} min"
+    )
+    for key, rounds in sorted(plan.rounds.items()):
+        role = "" if key.build == NEW_BUILD else f" ({key.build})"
+        yield f"  {key.arm + role:<24} {rounds} rounds"
+    for question in plan.questions:
+        yield "  " + _question_words(question)
+
+
+def _question_words(question: Question) -> str:
+    if question.anchor is None:
+        return f"{question.claim}: {question.wanted} pairs, nothing to decide"
+    rule = question.rule
+    found = detectable_slowdown(rule)
+    return (
+        f"{question.claim}: about {pairs_to_pass(rule)} pairs if nothing changed, at most {rule.cap}; "
+        f"finds a slowdown of {found:.1%} (sigma {rule.sigma:.1%}, margin {rule.margin:.0%})"
+    )
+
+
+def _sum_lines(context: PlanContext, total: _Cost) -> Iterator[str]:
+    speed = context.profile.speed
+    waits = f"{speed.server_start_s:g} s to start a server"
+    if speed.cooldown_s:
+        waits += f", {speed.cooldown_s:g} s to cool before each of a speed panel"
+    yield (
+        f"reckoned with {waits}, {speed.prefill_tokens_per_s:,.0f} prompt tokens per second, "
+        f"{speed.decode_tokens_per_s:g} tokens per second for base and ×{speed.speed_up:g} for a drafted arm"
+    )
+    budget = context.settings.budget
+    if budget.seconds is not None:
+        yield f"the budget ends the speed panels after {budget.seconds / 60:.1f} min"
+    yield (
+        f"in all {total.starts} server starts, {total.prompt_tokens:,.0f} prompt tokens, "
+        f"{total.reply_tokens:,.0f} reply tokens: about {math.ceil(total.seconds / 60)} device minutes"
+    )
