@@ -63,11 +63,14 @@ def annotation_property(text: str) -> str:
 
 
 def _referenced(text: str) -> list[str]:
-    parts = []
-    for number, character in enumerate(text):
-        decimal_point = (
-            character == "." and text[number - 1 : number].isdigit() and text[number + 1 : number + 2].isdigit()
-        )
-        plain = decimal_point or _NEEDS_NO_REFERENCE.match(character)
-        parts.append(character if plain else f"&#{ord(character)};")
-    return parts
+    return [c if _is_plain(text, number, c) else f"&#{ord(c)};" for number, c in enumerate(text)]
+
+
+def _is_plain(text: str, number: int, character: str) -> bool:
+    """Letters and digits, and what stands harmlessly between them: ``1.5``, ``00:15``, ``tokens_per_cycle``."""
+    if _NEEDS_NO_REFERENCE.match(character):
+        return True
+    before, after = text[max(0, number - 1) : number], text[number + 1 : number + 2]
+    if character == "_":
+        return before.isalnum() and after.isalnum()
+    return character in ".:" and before.isdigit() and after.isdigit()

@@ -28,8 +28,8 @@ def word_of(verdict: Verdict) -> str:
 
 def verdict_line(verdict: Verdict, width: int) -> str:
     """Word, claim (padded to ``width``), measured against expected, and the source."""
-    words = f"{word_of(verdict):<12} {verdict.claim:<{width}}  "
-    return printable(f"{words}{verdict.measured}; expected {verdict.expected}  [{verdict.source}]")
+    claim, measured, expected, source = map(one_line, (verdict.claim, verdict.measured, verdict.expected, verdict.source))
+    return f"{word_of(verdict):<12} {claim:<{width}}  {measured}; expected {expected}  [{source}]"
 
 
 def explanation(verdict: Verdict) -> str:
