@@ -13,7 +13,6 @@ import shlex
 import socket
 import stat
 import sys
-import tempfile
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -45,7 +44,11 @@ def default_directory() -> Path:
 
     A fixed path rather than ``$TMPDIR``: two users, or two jobs, with a temporary directory each must meet here.
     """
-    return (Path("/tmp") if os.name == "posix" else Path(tempfile.gettempdir())) / "pytest-specdec-locks"
+    if os.name == "posix":
+        return Path("/tmp/pytest-specdec-locks")
+    import tempfile
+
+    return Path(tempfile.gettempdir(), "pytest-specdec-locks")
 
 
 @dataclass(frozen=True, slots=True)

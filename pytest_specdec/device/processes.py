@@ -43,7 +43,8 @@ def describe(pid: int) -> str:
 
 
 def shortened(words: str) -> str:
-    """A command line that fits on a screen."""
+    """A command line that fits on one line of a screen."""
+    words = " ".join(words.split())
     return words if len(words) <= _WORDS_SHOWN else words[: _WORDS_SHOWN - 1] + "…"
 
 

@@ -20,8 +20,9 @@ from pytest_specdec.device.processes import describe, is_alive, start_mark
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SLEEP = "import time; time.sleep(60)"
-STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); " + SLEEP
+# They say when they are up: before that, a process may not have its own command line and environment yet.
+SLEEP = "import time; print('up', flush=True); time.sleep(60)"
+STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + SLEEP
 # A run that starts a server as a session does, says its process id, and waits.
 RUN = """
 import os, subprocess, sys
@@ -41,7 +42,8 @@ class Run:
             [sys.executable, "-c", RUN, self.id, server], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         assert self.process.stdout is not None
-        self.server = psutil.Process(int(self.process.stdout.readline()))
+        said = {self.process.stdout.readline().strip() for _ in range(2)}
+        self.server = psutil.Process(int(next(iter(said - {"up"}))))
 
     def die(self) -> None:
         """Die as by ``kill -9``: the server stays."""
@@ -84,8 +86,10 @@ def test_the_server_of_a_run_that_lives_is_no_orphan(run: Run) -> None:
 
 def test_a_process_that_does_not_say_who_started_it_is_never_an_orphan() -> None:
     environment = os.environ | {"SPECDEC_RUN_ID": "20260801-somebody"}
-    with subprocess.Popen([sys.executable, "-c", SLEEP], env=environment) as other:
+    with subprocess.Popen([sys.executable, "-c", SLEEP], env=environment, stdout=subprocess.PIPE) as other:
         try:
+            assert other.stdout is not None
+            assert other.stdout.readline() == b"up\n"
             assert other.pid not in {orphan.pid for orphan in find_orphans()}
         finally:
             other.kill()
@@ -103,8 +107,6 @@ def test_a_server_that_ignores_the_polite_request_is_killed(monkeypatch: pytest.
     monkeypatch.setattr(module, "_ASK_S", 0.2)
     run = Run(server=STUBBORN)
     try:
-        assert run.process.stdout is not None
-        assert run.process.stdout.readline() == "deaf\n"
         run.die()
         (orphan,) = run.orphans()
         end_orphans([orphan])
@@ -126,7 +128,9 @@ def test_the_mark_of_this_process_survives_the_environment() -> None:
 
 
 def test_a_zombie_counts_as_gone_and_others_are_described() -> None:
-    with subprocess.Popen([sys.executable, "-c", SLEEP]) as process:
+    with subprocess.Popen([sys.executable, "-c", SLEEP], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"up\n"
         mark = start_mark(process.pid)
         assert mark is not None
         assert is_alive(process.pid, mark)

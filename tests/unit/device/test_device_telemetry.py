@@ -118,6 +118,23 @@ def test_the_work_of_others_is_told_from_that_of_the_server(tmp_path: Path) -> N
     assert shares[0] > shares[1] + 0.1 / (os.cpu_count() or 1)
 
 
+def test_our_own_work_is_not_taken_for_that_of_others(tmp_path: Path) -> None:
+    with (
+        subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as idle,
+        Telemetry(NoNvidia(), tmp_path / "telemetry.jsonl", rate_hz=1e-3) as telemetry,
+    ):
+        telemetry.watch([idle.pid])
+        before_s = telemetry.sample_now().ours_cpu_s
+        until_s = time.process_time() + 0.3
+        while time.process_time() < until_s:
+            pass
+        after_s = telemetry.sample_now().ours_cpu_s
+        idle.communicate(b"\n")
+    assert before_s is not None
+    assert after_s is not None
+    assert after_s - before_s >= 0.3
+
+
 def test_a_generation_between_two_readings_gets_one_of_its_own(tmp_path: Path) -> None:
     with Telemetry(NoNvidia(), tmp_path / "telemetry.jsonl", rate_hz=1e-3) as telemetry:
         time.sleep(0.3)

@@ -88,12 +88,12 @@ def cooldown(target_c: str, limit_s: str, pause_s: str) -> Result:
     }
 
 
-def stretches(path: str, seconds: str) -> Result:
+def stretches(path: str, seconds: str, server_pid: str) -> Result:
     """Two generations, one before and one after ``seconds`` of the script, and the drift of their clocks."""
     clock = ScriptedClock()
     # So slow a background thread that only the readings of this function are there.
     with Telemetry(open_device(), Path(path), rate_hz=1e-3) as telemetry:
-        telemetry.watch([os.getpid()])
+        telemetry.watch([int(server_pid)])
         first = _stretch(telemetry)
         clock.advance(float(seconds))
         second = _stretch(telemetry)

@@ -180,19 +180,21 @@ def test_a_slowdown_that_lasts_is_waited_for_at_any_temperature(play: Play) -> N
 
 def test_throttle_in_the_middle_of_a_run(play: Play, tmp_path: Path) -> None:
     script = CARD + "temperature_c 0 70\ntemperature_c 10 94\nreasons 10 0x60\nsm_clock_mhz 10 1200\n"
-    played = play(script, "stretches", str(tmp_path / "telemetry.jsonl"), "10")
+    script += f"process 0 10 {os.getpid()} 4096\nprocess 10 - {os.getpid()} 5120\nprocess 0 - 999999999 512\n"
+    played = play(script, "stretches", str(tmp_path / "telemetry.jsonl"), "10", str(os.getpid()))
     before, after = played["voids"]
     assert before is None
     assert after["reason"] == "throttled"
     assert after["figures"] == ["speed"]
     assert "hardware thermal slowdown, software thermal slowdown" in after["detail"]
     assert [s["temperature_c_max"] for s in played["summaries"]] == [70, 94]
+    assert [s["server_device_mib_max"] for s in played["summaries"]] == [4096.0, 5120.0]
     assert [s.temperature_c for s in read_telemetry(tmp_path / "telemetry.jsonl")] == [70] * 4 + [94] * 3
 
 
 def test_a_power_cap_is_normal_and_explains_a_lower_clock(play: Play, tmp_path: Path) -> None:
     script = COOL + "reasons 10 0x4\nsm_clock_mhz 10 2200\n"
-    played = play(script, "stretches", str(tmp_path / "telemetry.jsonl"), "10")
+    played = play(script, "stretches", str(tmp_path / "telemetry.jsonl"), "10", str(os.getpid()))
     assert played["voids"] == [None, None]
     assert played["drift"] is None
     assert [s["power_capped_share"] for s in played["summaries"]] == [0.0, 1.0]
@@ -210,8 +212,7 @@ def test_a_foreign_process_that_stays(play: Play) -> None:
 
 
 def test_a_foreign_process_that_leaves_and_our_own(play: Play) -> None:
-    script = COOL + "process 0 20 999999999 2048\nprocess 0 - 4711 4096\n"
-    played = play(script, "alone", "60", "4711")
+    played = play(COOL + "process 0 20 999999999 2048\nprocess 0 - 4711 4096\n", "alone", "60", "4711")
     assert (played["void"], played["known"], played["waited_s"]) == (None, True, 20.0)
 
 
@@ -230,8 +231,8 @@ def test_a_server_that_does_not_end_is_reported(play: Play) -> None:
 
 
 def test_memory_that_nobody_is_listed_for(play: Play) -> None:
-    held = play(COOL.replace("used_mib 0 1024", "used_mib 0 9216"), "release", "1024", "10", "-")
-    assert "no process that the driver lists" in held["why"]
+    script = COOL.replace("used_mib 0 1024", "used_mib 0 9216")
+    assert "no process that the driver lists" in play(script, "release", "1024", "10", "-")["why"]
 
 
 def test_memory_that_is_released_a_little_later(play: Play) -> None:
@@ -292,10 +293,8 @@ def test_a_device_that_mig_divides_wants_an_instance(play: Play) -> None:
 
 def test_a_mig_instance_is_read_and_locks_its_whole_gpu(play: Play) -> None:
     read = play(MIG, "read", "MIG-2222")
-    assert read["identity"]["key"] == "GPU-aaaa"
-    assert read["identity"]["name"] == "Scripted 1g.12gb"
-    assert read["identity"]["mig"] is True
-    assert read["identity"]["environment"] == {"CUDA_VISIBLE_DEVICES": "MIG-2222"}
-    assert read["sample"]["utilisation_pct"] is None
-    assert read["sample"]["temperature_c"] == 41
+    identity, sample = read["identity"], read["sample"]
+    assert (identity["key"], identity["name"], identity["mig"]) == ("GPU-aaaa", "Scripted 1g.12gb", True)
+    assert identity["environment"] == {"CUDA_VISIBLE_DEVICES": "MIG-2222"}
+    assert (sample["utilisation_pct"], sample["temperature_c"]) == (None, 41)
     assert play(COOL + "mig 0\n", "read", "-")["identity"]["mig"] is False
