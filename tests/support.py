@@ -35,8 +35,8 @@ about = "The tiny family on a few tokens, for the project's own tests."
 judged_arms = ["dflash2"]
 
 [workloads.mixed]
-prompts = 2
-n_predict = 24
+prompts = {prompts}
+n_predict = {n_predict}
 """
 
 
@@ -48,10 +48,10 @@ def clean_environment(**more: str) -> dict[str, str]:
     return {**kept, **SETTINGS, **more}
 
 
-def small_profile(directory: Path, more: str = "") -> Path:
+def small_profile(directory: Path, more: str = "", *, prompts: int = 2, n_predict: int = 24) -> Path:
     """A profile file with few prompts; ``more`` is TOML that is appended."""
     path = directory / "small.toml"
-    path.write_text(PROFILE + textwrap.dedent(more), "utf-8")
+    path.write_text(PROFILE.format(prompts=prompts, n_predict=n_predict) + textwrap.dedent(more), "utf-8")
     return path
 
 
