@@ -18,8 +18,8 @@ __all__ = ["Point", "add", "change_points", "points"]
 
 # Each verdict of each run is a row; `value` is what the claim measured, where it is one figure.
 _QUERY = """
-SELECT run, started, build.number, coalesce('b' || build.number, build.version) AS label, device,
-       v.claim, v.status, TRY_CAST(json_extract_string(v.evidence, '$.value') AS DOUBLE) AS value
+SELECT run, coalesce(started, '') AS started, build.number, coalesce('b' || build.number, build.version) AS label,
+       device, v.claim, v.status, TRY_CAST(json_extract_string(v.evidence, '$.value') AS DOUBLE) AS value
 FROM (
     SELECT run, started, build, profile, device, unnest(verdicts) AS v
     FROM read_json($files, columns = {

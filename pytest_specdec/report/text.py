@@ -28,7 +28,8 @@ def word_of(verdict: Verdict) -> str:
 
 def verdict_line(verdict: Verdict, width: int) -> str:
     """Word, claim (padded to ``width``), measured against expected, and the source."""
-    claim, measured, expected, source = map(one_line, (verdict.claim, verdict.measured, verdict.expected, verdict.source))
+    texts = (verdict.claim, verdict.measured, verdict.expected, verdict.source)
+    claim, measured, expected, source = map(one_line, texts)
     return f"{word_of(verdict):<12} {claim:<{width}}  {measured}; expected {expected}  [{source}]"
 
 

@@ -77,7 +77,8 @@ def _wanted(text: str, asked_by: str) -> _Candidate:
         if importlib.util.find_spec("xllamacpp") is None:
             raise BuildError("using the embedded server", "the package xllamacpp is not installed", _INSTALL)
         return _embedded(f"asked for by {asked_by}")
-    path = shutil.which(str(Path(text).expanduser()))
+    # As an absolute path first: to `which`, a bare name is one to look for on PATH only.
+    path = shutil.which(str(Path(text).expanduser().absolute())) or shutil.which(text)
     if path is None:
         why = "it is not an executable file" if Path(text).exists() else "there is no such file"
         raise BuildError(f"using the llama-server {text} ({asked_by})", why, "give the path of a llama-server binary")

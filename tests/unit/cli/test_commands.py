@@ -1,0 +1,150 @@
+"""The commands as a user meets them: a process, its two streams and its status."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.report.test_data import document
+
+
+def _run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pytest_specdec", *arguments]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+
+
+def _results(folder: Path, name: str, **changes: Any) -> Path:
+    path = folder / ".specdec" / "runs" / name / "results.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(document() | {"run": name} | changes), "utf-8")
+    return path.parent
+
+
+def test_claims_are_listed_with_their_source_and_entry(tmp_path: Path) -> None:
+    done = _run("claims", "-m", "exact", "--specdec-device", "cpu", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "tokens_per_cycle[dflash2]" in done.stdout
+    assert "study 8" in done.stdout
+    assert "lossless.greedy" not in done.stdout
+
+
+def test_suites_that_cannot_be_collected_are_told(tmp_path: Path) -> None:
+    (tmp_path / "test_broken.py").write_text("import nosuchmodule\n", "utf-8")
+    done = _run("claims", "test_broken.py", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "nosuchmodule" in done.stderr
+    assert "remedy:" in done.stderr
+
+
+def test_the_latest_run_is_reported(tmp_path: Path) -> None:
+    assert "none has come to its end" in _run("report", cwd=tmp_path).stderr
+    _results(tmp_path, "first")
+    done = _run("report", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "1 claims: 1 pass" in done.stdout
+    assert _run("report", "--markdown", cwd=tmp_path).stdout.startswith("## ✅ Speculative decoding: 1 claims: 1 pass")
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"schema": 7}'])
+def test_results_that_cannot_be_read_are_no_traceback(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    path.write_text(text, "utf-8")
+    done = _run("report", str(path), cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "reading the results" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_runs_of_one_build_are_joined_by_device(tmp_path: Path) -> None:
+    one, two = _results(tmp_path, "one"), _results(tmp_path, "two", device="NVIDIA H200", exit_status=1)
+    done = _run("merge", str(one), str(two), "--output", "merged.json", cwd=tmp_path)
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.splitlines()[2].split() == ["claim", "cpu", "NVIDIA", "H200"]
+    assert len(json.loads((tmp_path / "merged.json").read_text("utf-8"))["runs"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({}, "several are of the device cpu"),
+        ({"profile": "other", "device": "x"}, "different profiles"),
+        ({"build": document()["build"] | {"number": 2}, "device": "x"}, "different builds"),
+    ],
+)
+def test_runs_that_are_not_alike_are_not_joined(changes: dict[str, Any], why: str, tmp_path: Path) -> None:
+    one, two = _results(tmp_path, "one"), _results(tmp_path, "two", **changes)
+    done = _run("merge", str(one), str(two), cwd=tmp_path)
+    assert done.returncode == 2
+    assert why in done.stderr
+
+
+@pytest.mark.skipif(importlib.util.find_spec("duckdb") is None, reason="needs the extra `history`")
+def test_the_history_of_a_claim_is_in_the_order_of_the_builds(tmp_path: Path) -> None:
+    for number, value in ((11549, 4.4), (10666, 4.6), (11434, 4.5)):
+        build = document()["build"] | {"number": number}
+        verdict = document()["verdicts"][0] | {"claim": "tokens_per_cycle[dflash2]", "evidence": {"value": value}}
+        _results(tmp_path, f"run{number}", build=build, verdicts=[verdict])
+    done = _run("history", "tokens_per_cycle[dflash2]", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = [line.split() for line in done.stdout.splitlines()[1:4]]
+    assert [(row[2], row[-1]) for row in rows] == [("b10666", "4.6"), ("b11434", "4.5"), ("b11549", "4.4")]
+    assert _run("history", "nosuch*", cwd=tmp_path).returncode == 2
+
+
+@pytest.mark.skipif(importlib.util.find_spec("plotly") is None, reason="needs plotly")
+@pytest.mark.skipif(importlib.util.find_spec("duckdb") is None, reason="needs the extra `history`")
+def test_the_history_is_drawn(tmp_path: Path) -> None:
+    verdict = document()["verdicts"][0] | {"evidence": {"value": 1.0}}
+    _results(tmp_path, "run", verdicts=[verdict])
+    assert _run("history", "--plot", "plot.html", cwd=tmp_path).returncode == 0
+    assert "plotly" in (tmp_path / "plot.html").read_text("utf-8")
+
+
+@pytest.mark.skipif(importlib.util.find_spec("otava") is None, reason="needs apache-otava")
+def test_a_step_in_the_history_is_a_change_point() -> None:
+    from pytest_specdec.cli.history import change_points
+
+    values = [4.0 + 0.01 * (n % 3) for n in range(15)] + [3.5 + 0.01 * (n % 3) for n in range(15)]
+    assert list(change_points(values)) == [15]
+
+
+def test_the_doctor_finds_this_machine_fit(tmp_path: Path) -> None:
+    done = _run("doctor", "--llama-server=embedded", "--specdec-device", "cpu", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "the suite can run here" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--llama-server=/no/such/server"], "no such file"),
+        (["--specdec-profile", "nosuch"], "built in: tiny"),
+        (["--specdec-profile", "qwen3.8-27b"], "no such file"),
+    ],
+)
+def test_the_doctor_names_what_is_wrong_and_what_to_do(arguments: list[str], told: str, tmp_path: Path) -> None:
+    done = _run("doctor", *arguments, cwd=tmp_path)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert told in done.stdout
+    assert "do: " in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_models_have_a_card(tmp_path: Path) -> None:
+    done = _run("models", "card", cwd=tmp_path)
+    assert done.returncode in (0, 2)
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [[], ["nosuch"], ["baseline"], ["merge"]])
+def test_a_wrong_command_line_is_told(arguments: list[str], tmp_path: Path) -> None:
+    done = _run(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "usage:" in done.stderr
