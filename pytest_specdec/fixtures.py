@@ -12,12 +12,13 @@ from pytest_specdec.keys import CLAIM, JUDGE, RUN
 
 if TYPE_CHECKING:
     from pytest_specdec.asking import CellMap, LiveArm
+    from pytest_specdec.comparing import Lossless
     from pytest_specdec.contrasting import ContrastView
     from pytest_specdec.judge import BaselineJudge, Judge
     from pytest_specdec.records import Cell, CellKey, Claim
     from pytest_specdec.session import Run
 
-__all__ = ["arm", "baseline", "cells", "claim", "contrast", "server"]
+__all__ = ["arm", "baseline", "cells", "claim", "contrast", "lossless", "server"]
 
 
 @pytest.fixture
@@ -66,6 +67,15 @@ def baseline(request: pytest.FixtureRequest) -> BaselineJudge:
 
     run, _, judge = _state(request)
     return BaselineJudge(judge, run)
+
+
+@pytest.fixture
+def lossless(request: pytest.FixtureRequest) -> Lossless:
+    """Judges tokens against the target's own, up to ties within the measured noise: ``lossless.same(base, cell)``."""
+    from pytest_specdec.comparing import Lossless
+
+    run, _, judge = _state(request)
+    return Lossless(run, judge, request.config.rootpath)
 
 
 @pytest.fixture

@@ -64,6 +64,16 @@ class Judge:
             )
         )
 
+    def counterexample(self, reason: Reason, measured: str, commands: str, prompt: str) -> None:
+        """End a property test at one example; which one it is, shrunk, is settled when the last one fails."""
+        raise JudgedError(
+            Finding(
+                Status.FAIL, reason, measured, "what the target alone answers",
+                f"the smallest example that was found; to see it again:\n{commands}",
+                "it is kept in .hypothesis and tried first next time", {"prompt": prompt, "commands": commands},
+            )
+        )  # fmt: skip
+
     def valid(self, cell: Cell, figure: FigureKind) -> None:
         """The claim is void where a guard spoiled this kind of figure."""
         void = cell.void_for(figure)

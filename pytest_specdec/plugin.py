@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import pytest
 
 from pytest_specdec import options
-from pytest_specdec.fixtures import arm, baseline, cells, claim, contrast, server
+from pytest_specdec.fixtures import arm, baseline, cells, claim, contrast, lossless, server
 from pytest_specdec.keys import CLAIM, DECLARED, JUDGE, NOTES, PROFILE, RECORDS, RUN, RUN_DIR, SETTINGS, TOLD, VERDICTS
 
 if TYPE_CHECKING:
     from pytest_specdec.records import Claim, Profile, Settings
 
-__all__ = ["arm", "baseline", "cells", "claim", "contrast", "server"]
+__all__ = ["arm", "baseline", "cells", "claim", "contrast", "lossless", "server"]
 
 _CLAIM_MARKER = (
     "claim(id, *, source, arm=, arms=, each=, over=, on=, kind=, study=, server_flags=, figure=, group=, against=, "

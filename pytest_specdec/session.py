@@ -20,8 +20,10 @@ from pytest_specdec import __version__
 from pytest_specdec.baseline import Baselines, Calibrated, Comparability, Record, Recording, write_records
 from pytest_specdec.baseline import load as load_baselines
 from pytest_specdec.errors import BuildError, LedgerError, ModelError, SpecdecError, SuiteError
+from pytest_specdec.lossless import Noise
 from pytest_specdec.measure.cells import Cells
 from pytest_specdec.measure.ledger import Ledger, plain
+from pytest_specdec.measure.rescoring import measure_noise, remembered_noise, verify_widths
 from pytest_specdec.measure.servers import AttachedServers, LaunchedServers, Servers
 from pytest_specdec.places import baselines_folder
 from pytest_specdec.profile import compose
@@ -131,6 +133,22 @@ class Run:
         if self.base is None:
             raise SuiteError("starting a server of the base build", "none was given", "pass --llama-server-base")
         return self.base
+
+    @cached_property
+    def noise(self) -> Noise:
+        """The numeric noise of this build on this device, measured once per run on the base's own text.
+
+        Raises CellFailedError, ServerError or ClientError when it cannot be measured.
+        """
+        return remembered_noise(self.ledger, self._measure_noise)
+
+    def _measure_noise(self) -> Noise:
+        self.progress("measuring the numeric noise")
+        workload, base = self.workload(NOISE_WORKLOAD), self.arm(BASE)
+        replies = self.cells.get(CellKey(Mode.EXACT, workload.name, BASE)).generations
+        widths = verify_widths([self.arm(name) for name in self.profile.judged_arms])
+        with self.servers.running(base, Mode.EXACT) as server, Client(server, self.profile.stall_timeout_s) as client:
+            return measure_noise(client, workload, replies, widths)
 
     def arm(self, name: str) -> Arm:
         """The arm of that name. Raises ProfileError."""

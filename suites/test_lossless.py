@@ -2,11 +2,10 @@
 
 import pytest
 
-from pytest_specdec import lossless
 from pytest_specdec.asking import CellMap
-from pytest_specdec.judge import Judge
+from pytest_specdec.comparing import Lossless
 
 
 @pytest.mark.claim("lossless.greedy", source="study 15", kind="lossless", each="judged", over="base", on="mixed")
-def test_greedy_output_is_that_of_the_target_alone(arm: str, cells: CellMap, claim: Judge) -> None:
-    claim.judge(lossless.judge(cells["base"], cells[arm]))
+def test_greedy_output_is_that_of_the_target_alone(arm: str, cells: CellMap, lossless: Lossless) -> None:
+    lossless.same(cells["base"], cells[arm])

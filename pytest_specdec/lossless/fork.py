@@ -1,4 +1,4 @@
-"""The first position at which a drafted reply leaves the base's."""
+"""The positions at which a drafted reply leaves the base's."""
 
 from __future__ import annotations
 
@@ -28,16 +28,19 @@ class Fork:
     gap_nats: float | None
     context: str
 
-    def is_tie(self, noise_nats: float) -> bool:
-        """Whether rounding explains it: the other token is the base's second choice, no further than the noise."""
-        if self.gap_nats is None or self.other_token is None:
+    def is_tie(self, bound_nats: float) -> bool:
+        """Whether rounding explains it: the other token is the base's second choice, no further than the noise.
+
+        Under a constraint the base may have chosen another than the best: that gap is negative, and as far from a tie.
+        """
+        if self.gap_nats is None or self.base_token is None or self.other_token is None:
             return False
-        return self.other_token == self.second_token and self.gap_nats <= noise_nats
+        return self.other_token == self.second_token and abs(self.gap_nats) <= bound_nats
 
 
-def first_fork(base: Generation, other: Generation) -> Fork | None:
-    """None when both replies have the same tokens and the same length."""
-    for position, (mine, theirs) in enumerate(zip_longest(base.tokens, other.tokens)):
+def first_fork(base: Generation, other: Generation, start: int = 0) -> Fork | None:
+    """None when the tokens are the same to the end. ``other`` begins at the base's position ``start``."""
+    for position, (mine, theirs) in enumerate(zip_longest(base.tokens[start:], other.tokens), start):
         if mine != theirs:
             return _fork(base, position, mine, theirs)
     return None

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any, TypeAlias
 
 import httpx
@@ -127,6 +128,13 @@ class Client:
         except (KeyError, TypeError, ValueError) as error:
             why = f"the last event lacks what was promised: {type(error).__name__} {error} in {stream.final}"
             raise self._error(StreamBrokenError, prompt_id, why[:_BODY_SHOWN]) from None
+
+    def cut_off(self, prompt: PromptText, request: Mapping[str, Json], after_events: int) -> int:
+        """Begin a streamed completion, hang up after some events, and say how many had come."""
+        body = {**request, "prompt": prompt, "stream": True}
+        with self._http.stream("POST", "/completion", json=body) as response:
+            self._refuse_status(response, "cut off")
+            return sum(1 for _ in islice(self._events(response, "cut off"), after_events))
 
     def post(self, path: str, body: Mapping[str, Json], *, prompt_id: str = "live") -> Json:
         """A plain request with a JSON answer. Raises RequestRefusedError, ServerDiedError or StreamBrokenError."""

@@ -1,0 +1,118 @@
+"""Scores the base's own text again in chunks as wide as a verification, to see how far its figures move.
+
+The server gives log probabilities only of what it generates. So each position is asked for with its whole context as
+the prompt; the context before it lies in the prompt cache up to one chunk, and the server computes just that chunk.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_specdec.lossless.noise import Noise, Rescored, noise_from
+from pytest_specdec.measure.ledger import Ledger, plain
+from pytest_specdec.records import Arm, Generation, Json, Workload
+from pytest_specdec.server.client import Client
+
+__all__ = ["POSITIONS", "measure_noise", "prompt_tokens", "remembered_noise", "verify_widths"]
+
+POSITIONS = 2000
+_KEPT = "noise"
+
+# One slot, so that the chunks of one text follow each other in one cache; a few more tokens than two, so that the
+# base's pair is still listed when rounding moved a third one.
+_REQUEST: Mapping[str, Json] = {
+    "temperature": 0.0, "cache_prompt": True, "n_predict": 1, "n_probs": 5, "return_tokens": True, "id_slot": 0,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """One prompt's tokens and the base's reply to it."""
+
+    prompt: tuple[int, ...]
+    reply: Generation
+
+
+def verify_widths(arms: Sequence[Arm]) -> tuple[int, ...]:
+    """The full widths of these arms' verifications: each drafter's longest draft and the token before it."""
+    drafts = [arm.n_max for arm in arms if arm.n_max is not None]
+    drafts += [
+        int(value) for arm in arms for flag, value in arm.flags.items() if flag.endswith(("-size-m", "-mod-n-max"))
+    ]
+    return tuple(sorted({n + 1 for n in drafts if n > 0}))
+
+
+def remembered_noise(ledger: Ledger, measure: Any) -> Noise:
+    """The noise that this run has already measured, else what ``measure`` says now."""
+    with ledger.locked(_KEPT):
+        kept = ledger.kept(_KEPT)
+        if kept is not None:
+            return Noise(**{**kept, "widths": tuple(kept["widths"])})
+        noise: Noise = measure()
+        ledger.keep(_KEPT, plain(noise))
+        return noise
+
+
+def measure_noise(
+    client: Client, workload: Workload, replies: Sequence[Generation], widths: Sequence[int], positions: int = POSITIONS
+) -> Noise:
+    """The noise on a live server without a drafter, over about ``positions`` of its ``replies``, spread over all."""
+    texts = [
+        _Text(tuple(prompt_tokens(client, prompt.text)), reply)
+        for prompt, reply in zip(workload.prompts, replies, strict=True)
+        if reply.alternatives
+    ]
+    rows: list[Rescored] = []
+    unscored = 0
+    for width in widths:
+        for text in texts:
+            for offset in _offsets(width, texts, positions / len(widths)):
+                for row in _pass(client, text, width, offset):
+                    if row is None:
+                        unscored += 1
+                    else:
+                        rows.append(row)
+    return noise_from(rows, unscored, widths)
+
+
+def prompt_tokens(client: Client, text: str) -> list[int]:
+    """What the server makes of a prompt, its opening token included."""
+    answer = client.post("/tokenize", {"content": text, "add_special": True, "parse_special": True})
+    return [int(token) for token in answer["tokens"]]
+
+
+def _offsets(width: int, texts: Sequence[_Text], wanted: float) -> list[int]:
+    """Every pass over a text scores each ``width``-th position; as many passes as ``wanted`` needs, at most all."""
+    tokens = sum(len(text.reply.tokens) for text in texts)
+    passes = max(1, min(width, math.ceil(wanted * width / max(tokens, 1))))
+    return [number * width // passes for number in range(passes)]
+
+
+def _pass(client: Client, text: _Text, width: int, offset: int) -> Iterator[Rescored | None]:
+    """Positions offset, offset + width, …: the first fills the cache, each further one costs one chunk."""
+    ends = range(offset, len(text.reply.tokens), width)
+    if len(ends) < 2:
+        return
+    prompts = [[*text.prompt, *text.reply.tokens[:end]] for end in ends]
+    answers = client.post("/completion", {**_REQUEST, "prompt": prompts}, prompt_id=text.reply.prompt_id)
+    for end, answer in zip(ends[1:], answers[1:], strict=True):
+        # Where the cache was not what it should be, this was no chunk of that width and says nothing.
+        if int(answer["timings"]["prompt_n"]) == width:
+            yield _rescored(text.reply, end, answer)
+
+
+def _rescored(reply: Generation, position: int, answer: Mapping[str, Any]) -> Rescored | None:
+    alternative, chosen = reply.alternatives[position], reply.tokens[position]
+    listed = {int(row["id"]): float(row["logprob"]) for row in answer["completion_probabilities"][0]["top_logprobs"]}
+    if chosen not in listed or alternative.token not in listed or not math.isfinite(alternative.gap_nats):
+        return None
+    return Rescored(
+        prompt_id=reply.prompt_id,
+        position=position,
+        gap_nats=alternative.gap_nats,
+        chunk_gap_nats=listed[chosen] - listed[alternative.token],
+        flipped=int(answer["tokens"][0]) != chosen,
+    )
