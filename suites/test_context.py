@@ -1,0 +1,105 @@
+"""At the edge of the context, past it, and with more than one reply in it at a time."""
+
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from pytest_specdec.asking import LiveArm
+from pytest_specdec.comparing import Lossless
+from pytest_specdec.judge import Judge
+from pytest_specdec.records import Generation, Reason
+from pytest_specdec.server.client import Client
+from suites.texts import CODE, GREEDY, LONG, PROSE
+
+_SMALL = 512
+_TO_THE_EDGE = {**GREEDY, "n_predict": 2 * _SMALL}
+_STATES = tempfile.gettempdir()
+
+
+@pytest.mark.claim(
+    "context.edge", source="upstream reports", kind="lossless", each=["judged", "self"], over="base",
+    server_flags={"ctx-size": _SMALL, "no-context-shift": True},
+)  # fmt: skip
+def test_up_to_the_edge(arm: str, server: LiveArm, claim: Judge, lossless: Lossless) -> None:
+    def play(client: Client) -> list[Generation]:
+        return [client.stream(CODE * 2 + tail, _TO_THE_EDGE, prompt_id=f"code{tail}") for tail in ("", "#", "# file")]
+
+    base, replies = server.remembered("base", play), play(server.start(arm))
+    pairs = list(zip(base, replies, strict=True))
+    # As far as both go: where they end is another question.
+    shorter = [min(len(mine.tokens), len(theirs.tokens)) for mine, theirs in pairs]
+    lossless.same_replies(_cut(base, shorter), _cut(replies, shorter))
+    ends = [[(len(g.tokens), str(g.stop_type), g.truncated) for g in side] for side in (base, replies)]
+    claim.holds(
+        ends[0] == ends[1],
+        measured=f"ends {ends[1]}",
+        expected=f"the base's {ends[0]} (tokens, stop, truncated)",
+        otherwise=Reason.LENGTH_DIFFERS,
+    )
+
+
+@pytest.mark.claim(
+    "context.shift", source="llama.cpp #21815", kind="lossless", each=["judged", "self"], over="base",
+    server_flags={"ctx-size": _SMALL, "context-shift": True},
+)  # fmt: skip
+def test_past_the_edge_with_context_shift(arm: str, server: LiveArm, claim: Judge, lossless: Lossless) -> None:
+    def play(client: Client) -> list[Generation]:
+        return [client.stream(CODE, _TO_THE_EDGE, prompt_id="code"), client.stream(PROSE, GREEDY, prompt_id="after")]
+
+    base, replies = server.remembered("base", play), play(server.start(arm))
+    claim.holds(
+        len(replies[0].tokens) == 2 * _SMALL,
+        measured=f"{len(replies[0].tokens)} tokens in a context of {_SMALL}",
+        expected=f"{2 * _SMALL} tokens",
+        otherwise=Reason.LENGTH_DIFFERS,
+    )
+    lossless.same_replies(base, replies)
+
+
+@pytest.mark.claim(
+    "context.slots", source="upstream reports", kind="lossless", each="judged", over="base",
+    server_flags={"parallel": 2},
+)  # fmt: skip
+def test_parallel_slots_of_unequal_length(arm: str, server: LiveArm, lossless: Lossless) -> None:
+    asked = [("long", LONG, 96), ("short", PROSE, 24), ("code", CODE, 64), ("again", PROSE, 48)]
+
+    def ask(client: Client, number: int) -> Generation:
+        name, text, length = asked[number]
+        return client.stream(text, {**GREEDY, "n_predict": length}, prompt_id=name)
+
+    def one_by_one(client: Client) -> list[Generation]:
+        return [ask(client, number) for number in range(len(asked))]
+
+    base, client = server.remembered("base", one_by_one), server.start(arm)
+    with ThreadPoolExecutor(2) as pool:
+        replies = list(pool.map(lambda number: ask(client, number), range(len(asked))))
+    lossless.same_replies(base, replies)
+
+
+@pytest.mark.claim(
+    "context.restored", source="llama.cpp #28619", kind="lossless", each="judged", over="base",
+    server_flags={"slot-save-path": _STATES},
+)  # fmt: skip
+def test_a_slot_that_was_saved_and_restored(arm: str, server: LiveArm, lossless: Lossless) -> None:
+    warm = {**GREEDY, "cache_prompt": True, "id_slot": 0}
+
+    def play(client: Client) -> list[Generation]:
+        state = Path(_STATES) / f"specdec-{uuid4().hex}.slot"
+        try:
+            first = client.stream(CODE, warm, prompt_id="before")
+            client.post("/slots/0?action=save", {"filename": state.name})
+            between = client.stream(PROSE, warm, prompt_id="between")
+            client.post("/slots/0?action=restore", {"filename": state.name})
+            return [first, between, client.stream(CODE + first.text, warm, prompt_id="restored")]
+        finally:
+            state.unlink(missing_ok=True)
+
+    lossless.same_replies(server.remembered("base", play), play(server.start(arm)))
+
+
+def _cut(replies: list[Generation], lengths: list[int]) -> list[Generation]:
+    return [replace(reply, tokens=reply.tokens[:length]) for reply, length in zip(replies, lengths, strict=True)]
