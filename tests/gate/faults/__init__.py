@@ -1,0 +1,1 @@
+"""Faults that a gate must see, each on a real server."""

@@ -1,0 +1,140 @@
+"""A fault between a drafted token and the client turns the right claim red, at the right place. On a real server."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_specdec.records import Json
+from tests.gate.faults.completion_faults import digest, parsed
+
+ROOT = Path(__file__).parents[2]
+FAULTY = ROOT / "tests" / "gate" / "faults" / "faulty_server.py"
+ARM = "dflash2"
+GREEDY = f"suites/test_lossless.py::test_greedy_output_is_that_of_the_target_alone[{ARM}]"
+METRICS = f"suites/test_counters.py::test_timings_agree_with_metrics[{ARM}]"
+LOGPROBS = f"suites/test_logprobs.py::test_log_probabilities_with_a_drafter[{ARM}]"
+
+Verdicts = Mapping[str, Mapping[str, Any]]
+
+
+@pytest.fixture(scope="session")
+def profile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tiny profile with few and short replies: what is proved here needs no more."""
+    text = (ROOT / "pytest_specdec" / "profile" / "builtin" / "tiny.toml").read_text("utf-8")
+    short = text.replace("[workloads.mixed]\nn_predict = 128", "[workloads.mixed]\nn_predict = 48\nprompts = 12")
+    assert short != text
+    path = tmp_path_factory.mktemp("profile") / "tiny.toml"
+    path.write_text(short, "utf-8")
+    return path
+
+
+class Gate:
+    """Runs claims in a pytest of their own, the way a user does."""
+
+    def __init__(self, profile: Path, directory: Path) -> None:
+        self._profile = profile
+        self.run_dir = directory / "run"
+
+    def verdicts(self, *arguments: str) -> Verdicts:
+        words = [
+            sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--specdec-quiet",
+            f"--specdec-profile={self._profile}", f"--specdec-run-dir={self.run_dir}", *arguments,
+        ]  # fmt: skip
+        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+        results = self.run_dir / "results.json"
+        assert results.exists(), done.stdout + done.stderr
+        return {row["claim"]: row for row in json.loads(results.read_text("utf-8"))["verdicts"]}
+
+
+@pytest.fixture
+def gate(profile: Path, tmp_path: Path) -> Gate:
+    return Gate(profile, tmp_path)
+
+
+def _behind(fault: str) -> str:
+    return f"--specdec-launcher={shlex.join([sys.executable, str(FAULTY), fault])}"
+
+
+@pytest.mark.parametrize("fault", ["alter_token:7", "drop_token:7", "swap_events:7"])
+def test_a_token_that_is_wrong_missing_or_late_is_named_with_its_position(gate: Gate, fault: str) -> None:
+    verdict = gate.verdicts(_behind(fault), GREEDY)[f"lossless.greedy[{ARM}]"]
+    assert (verdict["status"], verdict["reason"]) == ("fail", "tokens_differ")
+    # Two replies of the twelve have but one token.
+    assert len(verdict["evidence"]["losses"]) == 10
+    assert {loss["position"] for loss in verdict["evidence"]["losses"]} == {7}
+
+
+def test_a_lossy_server_is_red(gate: Gate) -> None:
+    verdict = gate.verdicts("--specdec-arm-args=--spec-synth-len 2", GREEDY)[f"lossless.greedy[{ARM}]"]
+    assert (verdict["status"], verdict["reason"]) == ("fail", "tokens_differ")
+    base, other = (_tokens(gate.run_dir, name) for name in ("base", ARM))
+    for loss in verdict["evidence"]["losses"]:
+        pairs = zip(base[loss["prompt"]], other[loss["prompt"]], strict=False)
+        assert loss["position"] == next(n for n, (mine, theirs) in enumerate(pairs) if mine != theirs)
+
+
+def test_a_counter_that_is_off_by_one(gate: Gate) -> None:
+    verdict = gate.verdicts(_behind("misreport_accepted"), METRICS)[f"counters.metrics[{ARM}]"]
+    assert (verdict["status"], verdict["reason"]) == ("fail", "counters_disagree")
+
+
+def test_log_probabilities_that_are_left_out_are_no_known_deviation(gate: Gate) -> None:
+    verdict = gate.verdicts(_behind("omit_logprobs"), LOGPROBS)[f"logprobs.same[{ARM}]"]
+    assert (verdict["status"], verdict["reason"]) == ("fail", "logprobs_missing")
+
+
+def test_a_second_choice_a_tenth_of_a_nat_away_is_no_tie(gate: Gate, profile: Path, tmp_path: Path) -> None:
+    healthy = Gate(profile, tmp_path / "healthy")
+    assert healthy.verdicts(GREEDY)[f"lossless.greedy[{ARM}]"]["status"] == "pass"
+    prompt, position, second, gap = _closest_gap(healthy.run_dir, wanted=0.1)
+    assert 0.02 < gap < 0.3
+    fault = f"force_token:{position}:{second}:{digest(prompt)}"
+    verdict = gate.verdicts(_behind(fault), GREEDY)[f"lossless.greedy[{ARM}]"]
+    assert (verdict["status"], verdict["reason"]) == ("fail", "tokens_differ")
+    (loss,) = verdict["evidence"]["losses"]
+    assert (loss["position"], loss["other_token"], loss["base_second_token"]) == (position, second, second)
+    assert loss["gap_nats"] == pytest.approx(gap)
+    assert verdict["evidence"]["noise_bound_nats"] < gap
+
+
+def test_faults_join() -> None:
+    fault = parsed("alter_token:0+misreport_accepted")
+    events: list[dict[str, Json]] = [
+        {"tokens": [4], "stop": False},
+        {"tokens": [], "stop": True, "timings": {"draft_n_accepted": 2}},
+    ]
+    changed = list(fault.events({}, iter(events)))
+    assert changed == [
+        {"tokens": [5], "stop": False},
+        {"tokens": [], "stop": True, "timings": {"draft_n_accepted": 3}},
+    ]
+
+
+def _generations(run_dir: Path, arm: str) -> list[dict[str, Any]]:
+    rows = [json.loads(line) for line in (run_dir / "generations.jsonl").read_text("utf-8").splitlines()]
+    return [row for row in rows if row["cell"]["arm"] == arm]
+
+
+def _tokens(run_dir: Path, arm: str) -> dict[str, list[int]]:
+    return {row["prompt_id"]: row["tokens"] for row in _generations(run_dir, arm)}
+
+
+def _closest_gap(run_dir: Path, wanted: float) -> tuple[str, int, int, float]:
+    """Prompt text, position, second token and gap of the base's position whose gap is nearest to ``wanted``."""
+    data = ROOT / "pytest_specdec" / "workloads" / "data" / "mixed.json"
+    texts = {row["id"]: row["text"] for row in json.loads(data.read_text("utf-8"))["prompts"]}
+    found = [
+        (abs(second["gap_nats"] - wanted), texts[row["prompt_id"]], position, second["token"], second["gap_nats"])
+        for row in _generations(run_dir, "base")
+        for position, second in enumerate(row["alternatives"])
+        if second["gap_nats"] is not None
+    ]
+    return min(found)[1:]
