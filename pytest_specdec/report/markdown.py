@@ -57,7 +57,8 @@ def _parts(report: ReportData, link: str) -> Iterator[str]:
 
 def _title(report: ReportData) -> str:
     words = summary_lines(report.verdicts)
-    red = report.exit_status != 0 or nothing_judged(report.verdicts)
+    failed = any(verdict.status is Status.FAIL for verdict in report.verdicts)
+    red = report.exit_status != 0 or failed or nothing_judged(report.verdicts)
     return f"{'❌' if red else '✅'} Speculative decoding: {words[0] if words else 'nothing was judged'}"
 
 
