@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from pytest_specdec.expectation import AGAIN, Expectation, expectation_of
 from pytest_specdec.measure.panel import Panel, plan_panel
 from pytest_specdec.measure.question import Answer, Question
 from pytest_specdec.measure.runner import Bench, Measured, PanelRunner
+from pytest_specdec.measure.station import Limits, Station, occupied
 from pytest_specdec.records import Cell, CellKey, Claim, Finding, Mode, Workload
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class Panels:
             arm=run.arm,
             stall_timeout_s=run.profile.stall_timeout_s,
             progress=run.progress,
-            alone=self._alone,
+            station=self._station,
         )
         panel = panel_of(workload, questions, run.profile.speed.block_prompts, run.seed)
         return PanelRunner(bench, panel, workload, questions, self._limit_s(name)).measure()
@@ -98,13 +99,12 @@ class Panels:
         sizes = {other: sum(len(q.cells) for q in self.questions(other)) for other in self.workloads}
         return budget_s * sizes[name] / max(1, sum(sizes.values()))
 
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """The device to ourselves while a server of a speed panel runs."""
-        from pytest_specdec.device.lock import DeviceLocks
-
-        with DeviceLocks(run_id=self._run.ledger.directory.name).hold(self._run.device):
-            yield
+    def _station(self) -> AbstractContextManager[Station]:
+        """The device to ourselves, and watched."""
+        run, plan = self._run, self._run.profile.speed
+        limits = Limits(start_c=plan.start_c, foreign_share=plan.foreign_share)
+        directory = run.ledger.directory
+        return occupied(run.device, directory.name, directory / "telemetry.jsonl", limits, run.progress)
 
 
 def is_measured_in_a_panel(claim: Claim) -> bool:

@@ -102,7 +102,8 @@ def _sessions(answer: Answer) -> list[list[tuple[Row, float]]]:
         if number == len(sessions):
             sessions.append([])
         sessions[number].append((row, row.value - means[prompt]))
-    return sessions
+    # The last round may have begun another pass: a few of its prompts are no session.
+    return [session for session in sessions if 2 * len(session) >= len(sessions[0])]
 
 
 def _by_prompt(rows: Sequence[Row], values: Sequence[float]) -> dict[str, float]:

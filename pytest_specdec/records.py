@@ -277,7 +277,9 @@ class SpeedPlan:
 
     ``models`` replace models of the same name in speed panels. ``claims``: the statistical claims of the profile, among
     which alpha is divided, whatever is selected. ``sigma``: the spread of a pair, in natural-log units, where neither
-    an entry nor the workload says. ``sessions``: of a calibration. The rest are estimates that decide nothing.
+    an entry nor the workload says. ``sessions``: of a calibration. ``start_c``: how warm the device may be when a
+    server starts, in °C. ``foreign_share``: of the cores, what others may take before a figure is void. The rest are
+    estimates that decide nothing.
     """
 
     models: Mapping[str, str] = field(default_factory=dict)
@@ -285,6 +287,8 @@ class SpeedPlan:
     claims: int = 40
     sigma: float = 0.05
     sessions: int = 5
+    start_c: float | None = None
+    foreign_share: float = 0.05
     server_start_s: float = 2.0
     cooldown_s: float = 0.0
     decode_tokens_per_s: float = 60.0

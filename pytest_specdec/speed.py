@@ -11,7 +11,7 @@ from pytest_specdec.baseline import Entry, StoredContrast
 from pytest_specdec.baseline.entries import EntryKind
 from pytest_specdec.measure.pair_guards import autocorrelated, noisy_session
 from pytest_specdec.measure.question import exact_part
-from pytest_specdec.measure.rows import prompt_of
+from pytest_specdec.measure.rows import prompt_of, seen_for
 from pytest_specdec.panels import Evidence
 from pytest_specdec.records import (
     Cell,
@@ -82,7 +82,7 @@ def _status(decision: Decision, entry: Entry | None) -> tuple[Status, Reason]:
 def _void(evidence: Evidence) -> Void | None:
     """The guard that leaves nothing to decide on; None where there is enough valid evidence."""
     answer, measured = evidence.answer, evidence.measured
-    cells = [measured.cells[key] for key in sorted(answer.question.cells)]
+    cells = [seen_for(measured.cells[key], answer.question.figure) for key in sorted(answer.question.cells)]
     of_cell = next((void for cell in cells if (void := cell.void_for(FigureKind.SPEED))), None)
     if of_cell is not None or measured.void is not None:
         return of_cell or measured.void

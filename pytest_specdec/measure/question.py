@@ -22,7 +22,7 @@ class Question:
     """One claim's contrast, or ratio of two contrasts, and what it is compared with.
 
     ``anchor`` is the expected log ratio: one number, or one per prompt. None where there is nothing to compare with
-    and ``wanted`` pairs are to be measured for the record. Without ``sides`` it asks for ``cells`` alone, ``wanted``
+    and ``wanted`` pairs are to be tried for the record. Without ``sides`` it asks for ``cells`` alone, ``wanted``
     prompts of each. ``exact``: tokens per cycle are exact (greedy decoding), so
     that with one number they shift the anchor and are no noise.
     """
@@ -55,7 +55,7 @@ class Question:
         looks = _round_ends(rows, rounds)
         values = self._values(rows)
         if self.anchor is None:
-            return Answer(self, rows, values, None, self._may_go_on(rows, rounds) and len(rows) < self.wanted)
+            return Answer(self, rows, values, None, self._attempted(cells) < self.wanted)
         decision = decide(values, self.rule, looks=looks)
         return Answer(self, rows, values, decision, self._may_go_on(rows, rounds) and decision.outcome is Outcome.OPEN)
 
@@ -67,6 +67,10 @@ class Question:
     def _may_go_on(self, rows: Sequence[Row], rounds: int) -> bool:
         """Where guards void every pair, more of them is no evidence."""
         return bool(rows) or rounds < _HOPELESS_ROUNDS
+
+    def _attempted(self, cells: Mapping[CellKey, Cell]) -> int:
+        """Prompts that every cell has been asked, whether or not a guard voided the answer: a record is one pass."""
+        return min(sum(prompt_of(g.prompt_id) in self.prompts for g in cells[key].generations) for key in self.cells)
 
     def _expects(self, row: Row) -> bool:
         """A prompt that is not in the record has nothing to be compared with."""

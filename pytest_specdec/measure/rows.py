@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pytest_specdec.measure.pair_guards import pair_length_mismatch
-from pytest_specdec.records import Cell, CellKey, Figure, Generation, Pair
+from pytest_specdec.records import Cell, CellKey, Figure, Generation, Pair, Reason, Void
 from pytest_specdec.stats.contrast import cycles_per_s_logs, pair_up, throughput_logs, tokens_per_cycle_logs
 from pytest_specdec.stats.latency import mean_token_gap_ms, time_to_first_token_ms
 
-__all__ = ["Row", "prompt_of", "rows_of", "usable_pairs"]
+__all__ = ["Row", "prompt_of", "rows_of", "seen_for", "usable_pairs"]
 
 _DECODE = frozenset({Figure.THROUGHPUT, Figure.CYCLES_PER_S, Figure.TOKEN_GAP})
+# What is wrong with a reply says nothing about the time before its first token.
+_OF_THE_REPLY = frozenset({
+    Reason.DEGENERATE_LOOP, Reason.EARLY_STOP, Reason.TOOL_CALL, Reason.LENGTH_MISMATCH, Reason.DRAFTER_IDLE,
+    Reason.SHORT_SESSION, Reason.COUNTERS_INCONSISTENT,
+})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +55,24 @@ def rows_of(
 
 def usable_pairs(reference: Cell, candidate: Cell, figure: Figure, groups: Mapping[str, str]) -> list[Pair]:
     """The pairs that no guard has spoiled. Lengths must be alike only where the figure is of decoding."""
+    reference, candidate = seen_for(reference, figure), seen_for(candidate, figure)
     return [
         pair
         for pair in pair_up(reference, candidate)
         if prompt_of(pair.prompt_id) in groups and not (figure in _DECODE and pair_length_mismatch(pair))
     ]
+
+
+def seen_for(cell: Cell, figure: Figure) -> Cell:
+    """The cell with the voids that count for this figure."""
+    if figure in _DECODE:
+        return cell
+    generations = tuple(replace(g, voids=_kept(g.voids)) for g in cell.generations)
+    return replace(cell, generations=generations, voids=_kept(cell.voids))
+
+
+def _kept(voids: tuple[Void, ...]) -> tuple[Void, ...]:
+    return tuple(void for void in voids if void.reason not in _OF_THE_REPLY)
 
 
 def prompt_of(prompt_id: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 
 from pytest_specdec.errors import ClientError, ServerError
@@ -16,6 +16,7 @@ from pytest_specdec.measure.pair_guards import clock_drift
 from pytest_specdec.measure.panel import Block, Panel
 from pytest_specdec.measure.question import Answer, Question
 from pytest_specdec.measure.servers import Servers
+from pytest_specdec.measure.station import Station
 from pytest_specdec.records import Arm, Cell, CellKey, Generation, Prompt, Reason, Status, Void, Workload
 from pytest_specdec.server.client import Client
 
@@ -28,14 +29,14 @@ _WARM_UP_TOKENS = 8
 
 @dataclass(frozen=True)
 class Bench:
-    """What a panel is measured with. ``alone`` holds the device while it is entered."""
+    """What a panel is measured with. ``station`` gives the device to us alone for as long as it is entered."""
 
     servers_of: Callable[[str], Servers]  # by the build's role
     ledger: Ledger
     arm: Callable[[str], Arm]
     stall_timeout_s: float
     progress: Callable[[str], None]
-    alone: Callable[[], AbstractContextManager[None]]
+    station: Callable[[], AbstractContextManager[Station]]
 
 
 @dataclass(frozen=True)
@@ -74,14 +75,17 @@ class PanelRunner:
         """Round after round; after each one the open questions are decided, and arms that none needs drop out."""
         self._take_over()
         script = Script(self.workload, self.bench, self._generations)
-        rounds = 0
-        while True:
-            answers = self._answers(rounds)
-            still = [q for q in self.questions if q.claim in answers and answers[q.claim].open]
-            if not still or self._is_over(rounds):
-                break
-            self._round(rounds, still, script)
-            rounds += 1
+        with ExitStack() as stack:
+            station: Station | None = None
+            rounds = 0
+            while True:
+                answers = self._answers(rounds)
+                still = [q for q in self.questions if q.claim in answers and answers[q.claim].open]
+                if not still or self._is_over(rounds):
+                    break
+                station = station or stack.enter_context(self.bench.station())
+                self._round(rounds, still, script, station)
+                rounds += 1
         cells = self._cells()
         return Measured(cells, self._failures, answers, rounds, clock_drift(list(cells.values())))
 
@@ -115,49 +119,49 @@ class PanelRunner:
         voids = synthetic_voids(self.bench.servers_of(key.build), arm)
         return replace(cell, voids=(*voids, *((idle,) if idle else ())))
 
-    def _round(self, number: int, still: Sequence[Question], script: Script) -> None:
+    def _round(self, number: int, still: Sequence[Question], script: Script, station: Station) -> None:
         began_s = time.monotonic()
         needed = {key for question in still for key in question.cells}
         for block in self.panel.round(number):
             for key in block.cells:
                 if key in needed and key not in self._failures:
-                    self._visit(block, key, script, self._told(number, still))
+                    self._visit(block, key, script, station, self._told(number, still))
         self._round_s.append(time.monotonic() - began_s)
 
-    def _visit(self, block: Block, key: CellKey, script: Script, told: str) -> None:
+    def _visit(self, block: Block, key: CellKey, script: Script, station: Station, told: str) -> None:
         """One arm on one block, on a fresh server, unless the ledger has it already."""
         have = {(g.prompt_id, g.block) for g in self._generations[key]}
         missing = [prompt for prompt in block.prompts if (prompt.id, block.number) not in have]
         if not missing:
             return
         try:
-            with self.bench.alone():
-                prompts = script.prompts(missing)
-                self._ask(block, key, prompts, told)
+            self._ask(block, key, script.prompts(missing), station, told)
         except (ServerError, ClientError) as error:
             failure = failure_of(key, self.bench.arm(key.arm), error)
             self._failures[key] = failure
             self.bench.ledger.finish_cell(key, None, plain(vars(failure)))
 
-    def _ask(self, block: Block, key: CellKey, prompts: Sequence[Prompt], told: str) -> None:
+    def _ask(self, block: Block, key: CellKey, prompts: Sequence[Prompt], station: Station, told: str) -> None:
         arm, servers = self.bench.arm(key.arm), self.bench.servers_of(key.build)
         refuse_unknown_flags(servers, arm, key.mode)
         self.bench.progress(f"{told}: starting {key.arm}")
+        station.ready()
         with servers.running(arm, key.mode) as server, Client(server, self.bench.stall_timeout_s) as client:
+            station.watch(server)
             client.stream(_WARM_UP, {**self.workload.request, "n_predict": _WARM_UP_TOKENS}, prompt_id="warm-up")
             for number, prompt in enumerate(prompts, start=1):
                 generation = client.generate(
                     prompt.text, self.workload.request, prompt_id=prompt.id, cell=key, block=block.number,
                     ordinal=number - 1,
                 )  # fmt: skip
-                self._keep(generation)
+                self._keep(generation, station)
                 self.bench.progress(f"{told}: {key.arm}, {number} of {len(prompts)} prompts")
+        station.released()
 
-    def _keep(self, generation: Generation) -> None:
-        voids = generation_voids(
-            generation, forced_tokens=self.workload.forced_tokens, warm=self.workload.warm or self.workload.conversation
-        )
-        kept = replace(generation, voids=(*generation.voids, *voids))
+    def _keep(self, generation: Generation, station: Station) -> None:
+        warm = self.workload.warm or self.workload.conversation
+        voids = generation_voids(generation, forced_tokens=self.workload.forced_tokens, warm=warm)
+        kept = replace(generation, voids=(*generation.voids, *voids, *station.voids(generation)))
         self.bench.ledger.append(kept)
         self._generations[generation.cell].append(kept)
 
@@ -165,7 +169,7 @@ class PanelRunner:
         """What is measured, how far it is, what is still needed and when it will end at the latest."""
         most = max(self.panel.rounds_for(question.most_pairs) for question in still)
         per_round_s = sum(self._round_s) / len(self._round_s) if self._round_s else None
-        left = f", at most {per_round_s * (most - number) / 60:.1f} min" if per_round_s is not None else ""
+        left = f", at most {per_round_s * max(1, most - number) / 60:.1f} min" if per_round_s is not None else ""
         return (
             f"speed on {self.workload.name}, round {number + 1} of at most {most}{left}; "
             f"{len(still)} of {len(self.questions)} claims open"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
-__all__ = ["filler"]
+__all__ = ["filler", "shuffled"]
 
 _THINGS = (
     "anchor", "basket", "beacon", "buffer", "cargo", "ledger", "meadow", "orchard", "parcel", "queue", "ribbon",
@@ -76,4 +77,18 @@ def filler(characters: int, seed: str) -> str:
             )
         )  # fmt: skip
         length += len(parts[-1])
+    return "".join(parts)
+
+
+def shuffled(texts: Sequence[str], characters: int, seed: str) -> str:
+    """About ``characters`` of ``texts``, in the seed's own order; none comes again before all have been."""
+    draw = random.Random(seed)
+    parts: list[str] = []
+    length = 0
+    while length < characters:
+        for text in draw.sample(texts, len(texts)):
+            parts.append(text + "\n\n")
+            length += len(text) + 2
+            if length >= characters:
+                break
     return "".join(parts)

@@ -11,8 +11,8 @@ from typing import Any
 
 from pytest_specdec.errors import ProfileError
 from pytest_specdec.records import Json, Profile, Prompt, Workload
-from pytest_specdec.workloads.filler import filler
-from pytest_specdec.workloads.sources import prompts_of
+from pytest_specdec.workloads.filler import filler, shuffled
+from pytest_specdec.workloads.sources import packaged, prompts_of
 
 __all__ = ["load"]
 
@@ -26,7 +26,7 @@ def load(profile: Profile, name: str) -> Workload:
     Raises ProfileError when the profile has no such workload, or its prompts cannot be had.
     """
     sizes = _sizes(profile, name)
-    prompts = _deepened(prompts_of(name, sizes, profile.origin), sizes.get("depth_chars", 0))
+    prompts = _deepened(prompts_of(name, sizes, profile.origin), sizes.get("depth_chars", 0), sizes.get("filler"))
     prompts = _formatted(prompts, sizes.get("format") or profile.prompt_format)
     prompts = _repeated(prompts, sizes.get("times", 1))
     request = _request(sizes)
@@ -67,11 +67,21 @@ def _request(sizes: Mapping[str, Any]) -> dict[str, Json]:
     return request
 
 
-def _deepened(prompts: tuple[Prompt, ...], characters: int) -> tuple[Prompt, ...]:
-    """Each prompt behind other text of its own, so that no two share a beginning that a cache could keep."""
+def _deepened(prompts: tuple[Prompt, ...], characters: int, data: str | None) -> tuple[Prompt, ...]:
+    """Each prompt behind other text of its own, so that no two share a beginning that a cache could keep.
+
+    The text is code that is made up, or the prompts of other ``data``, which a small model may know better.
+    """
     if not characters:
         return prompts
-    return tuple(replace(prompt, text=filler(characters, prompt.id) + prompt.text) for prompt in prompts)
+    texts = [prompt.text for prompt in packaged(data)] if data else []
+    return tuple(
+        replace(
+            prompt,
+            text=(shuffled(texts, characters, prompt.id) if texts else filler(characters, prompt.id)) + prompt.text,
+        )
+        for prompt in prompts
+    )
 
 
 def _formatted(prompts: tuple[Prompt, ...], form: str) -> tuple[Prompt, ...]:

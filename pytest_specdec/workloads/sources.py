@@ -13,8 +13,9 @@ from typing import Any
 from pytest_specdec.errors import ProfileError
 from pytest_specdec.records import Prompt
 
-__all__ = ["prompts_of"]
+__all__ = ["packaged", "prompts_of"]
 
+_REPEAT_TURN = 10
 _LIVECODEBENCH = ("question_id", "question_content", "starter_code")
 
 
@@ -28,17 +29,25 @@ def prompts_of(name: str, sizes: Mapping[str, Any], origin: str) -> tuple[Prompt
     elif "dataset" in sizes:
         rows = _from_datasets(sizes["dataset"])
     else:
-        rows = _packaged(sizes.get("data", name))
+        rows = packaged(sizes.get("data", name))
     return tuple(islice(rows, sizes.get("prompts")))
 
 
-def _packaged(data: str) -> Iterator[Prompt]:
+def packaged(data: str) -> Iterator[Prompt]:
+    """The prompts of that name that ship with the package. Raises ProfileError."""
     resource = resources.files("pytest_specdec.workloads").joinpath("data", f"{data}.json")
     if not resource.is_file():
         raise ProfileError(f"reading the prompts {data!r}", "the package has no such prompt data", "correct its `data`")
-    for row in json.loads(resource.read_text("utf-8"))["prompts"]:
-        group = row.get("group", row.get("phase", ""))
-        yield Prompt(id=row["id"], text=row["text"], group=group, request=row.get("request", {}))
+    document = json.loads(resource.read_text("utf-8"))
+    for row in document.get("prompts", ()):
+        yield Prompt(id=row["id"], text=row["text"], group=row.get("group", ""))
+    for number, row in enumerate(document.get("turns", ()), start=1):
+        yield Prompt(id=row["id"], text=row["text"], group=_phase(number))
+
+
+def _phase(turn: int) -> str:
+    """A session builds in turns 1 to 9, asks for a whole file again in turn 10, and maintains from then on."""
+    return "build" if turn < _REPEAT_TURN else "repeat" if turn == _REPEAT_TURN else "maintain"
 
 
 def _resolved(path: str, origin: str) -> Path:
