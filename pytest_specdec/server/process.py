@@ -99,7 +99,7 @@ class Warden:
             self._process.communicate(timeout=2 * warden.GRACE_S)
 
     def _tell(self, line: str) -> None:
-        if self._process.stdin is not None:
+        if self._process.stdin is not None and not self._process.stdin.closed:
             with contextlib.suppress(BrokenPipeError):
                 self._process.stdin.write(line)
                 self._process.stdin.flush()
@@ -261,7 +261,7 @@ def wait_until_ready(server: LiveServer, timeout_s: float, tried: str) -> None:
             except httpx.HTTPError as error:
                 said = f"{type(error).__name__}: {error}"
             else:
-                if answer.status_code == httpx.codes.OK:
+                if answer.status_code == httpx.codes.OK and not _is_a_stranger(client, server):
                     return
                 said = f"HTTP {answer.status_code}: {answer.text[:200]}"
             time.sleep(_POLL_S)
@@ -271,6 +271,17 @@ def wait_until_ready(server: LiveServer, timeout_s: float, tried: str) -> None:
         "look at the log; a large model on a slow disk may need a longer server.ready_timeout_s in the profile",
         server.log_tail(),
     )
+
+
+def _is_a_stranger(client: httpx.Client, server: LiveServer) -> bool:
+    """Whether somebody else's server took the port before ours could: it does not know the key that we made up."""
+    if not isinstance(server, LaunchedServer):
+        return False
+    try:
+        answer = client.get(server.url + "/props", headers={"Authorization": f"Bearer {server.api_key}"})
+    except httpx.HTTPError:
+        return True
+    return answer.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN, httpx.codes.NOT_FOUND)
 
 
 def build_info(server: LiveServer) -> str:

@@ -292,4 +292,4 @@ def test_a_taken_port_is_told(tmp_path: Path) -> None:
     )
     red = Judged(tmp_path, *ONE_CLAIM, f"--llama-server={build}")
     assert {(row["status"], row["reason"]) for row in red.verdicts.values()} == {("void", "server_failed")}
-    red.told("port")
+    red.told("its port was already in use", "run again")
