@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["LEAST_PAIRS", "Rule", "StoredError", "detectable_slowdown", "half_widths", "pairs_to_pass"]
 
 LEAST_PAIRS = 6  # below it the spread of the pairs says too little about their noise
-CAP_SLOPE, CAP_OFFSET = 36.0, 8.0  # where a slowdown of the whole margin has failed in about 94 of 100 simulated runs
+CAP_SLOPE, CAP_OFFSET = 40.0, 10.0  # where a slowdown of the whole margin has failed in 96 or 97 of 100 simulated runs
 LEAST_ROOM = 0.5  # share of the margin that the error of a stored value must leave; less costs over 4 times the pairs
 
 
@@ -121,7 +121,7 @@ class Rule:
 
     @property
     def cap(self) -> int:
-        """Pairs after which an open claim is inconclusive: ``36 (sigma / room)^2 + 8``, or the budget if less."""
+        """Pairs after which an open claim is inconclusive: ``40 (sigma / room)^2 + 10``, or the budget if less."""
         wanted = math.ceil(CAP_SLOPE * self.c2 + CAP_OFFSET)
         return wanted if self.budget_pairs is None else min(wanted, self.budget_pairs)
 

@@ -126,8 +126,11 @@ def by_change(sigma: float, change: float) -> Shares:
 
 @pytest.mark.parametrize("sigma", SIGMAS)
 def test_forty_null_claims_raise_a_false_alarm_in_at_most_one_run_of_a_hundred(sigma: float) -> None:
-    """With hiccups and a look at every pair. A rule at 1 % passes with a chance of at most 5 %."""
-    rows = 40_000
+    """With hiccups and a look at every pair. A rule at 1 % passes with a chance of at most 5 %.
+
+    The wider spread comes nearer to the limit, so it takes more rows to tell the two apart.
+    """
+    rows = 40_000 if sigma < 0.1 else 240_000
     found = simulate(Rule(sigma, claims=CLAIMS), with_hiccups(sigma), rows=rows, seed=21)
     assert found.failed <= most(rows, per_claim(0.01))
     assert found.passed / rows > 0.99, "and no change passes"
@@ -169,12 +172,10 @@ def test_a_slowdown_of_the_margin_passes_in_at_most_one_case_of_twenty(
 
 @pytest.mark.parametrize("sigma", SIGMAS)
 def test_a_slowdown_of_the_margin_fails_unless_the_cap_comes_first(sigma: float) -> None:
-    """Of those decided at most 5 % are missed. The cap leaves 3 to 4.5 % more undecided, which passes for no pass."""
+    """At most 5 % are missed, those included that the cap leaves undecided, which pass for no pass."""
     found = by_change(sigma, -0.05)
-    decided = found.passed + found.failed
-    assert found.passed <= most(decided, 0.05)
-    assert found.rows - decided <= 0.055 * found.rows
-    assert found.missed < 0.08
+    assert found.passed <= most(found.passed + found.failed, 0.05)
+    assert found.missed <= 0.05
 
 
 @pytest.mark.parametrize("sigma", SIGMAS)

@@ -60,14 +60,14 @@ def test_the_width_scales_with_the_spread(n: int, a: float, c2: float, factor: f
     assert width(n, factor, a, c2) == pytest.approx(factor * width(n, 1.0, a, c2))
 
 
-@pytest.mark.parametrize(("sigma", "cap"), [(0.04, 30), (0.15, 316)])
-def test_the_cap_is_36_times_the_squared_noise_over_the_margin_plus_8(sigma: float, cap: int) -> None:
-    assert Rule(sigma).cap == cap == math.ceil(36 * (sigma / math.log(0.95)) ** 2 + 8)
+@pytest.mark.parametrize(("sigma", "cap"), [(0.04, 35), (0.15, 353)])
+def test_the_cap_is_40_times_the_squared_noise_over_the_margin_plus_10(sigma: float, cap: int) -> None:
+    assert Rule(sigma).cap == cap == math.ceil(40 * (sigma / math.log(0.95)) ** 2 + 10)
 
 
 def test_a_budget_lowers_the_cap_and_never_raises_it() -> None:
     assert Rule(0.04, budget_pairs=12).cap == 12
-    assert Rule(0.04, budget_pairs=1000).cap == 30
+    assert Rule(0.04, budget_pairs=1000).cap == 35
 
 
 def test_a_stored_error_takes_its_reach_at_both_levels_from_the_margin() -> None:
