@@ -42,7 +42,7 @@ def test_a_speedup_passes() -> None:
 
 
 def test_in_between_goes_on_and_is_inconclusive_at_the_cap() -> None:
-    values = noisy(-0.032, RULE.cap)
+    values = noisy(-0.032, RULE.cap + 1)
     assert decide(values[:20], RULE).outcome is Outcome.OPEN
     assert decide(values, RULE).outcome is Outcome.INCONCLUSIVE
     assert decide(values, RULE).n == RULE.cap
@@ -71,7 +71,7 @@ def test_looks_are_taken_where_they_are_given_up_to_the_first_at_the_cap() -> No
     assert decide(noisy(0.0, 30), RULE, looks=[4, 16, 24]).n == 16
     assert decide(noisy(-0.032, 60), RULE, looks=[16, 36, 48]).n == 36
     assert decide(noisy(0.0, 20), RULE, looks=[4]).outcome is Outcome.OPEN
-    assert decide(noisy(0.0, RULE.cap), RULE, looks=[4]).outcome is Outcome.INCONCLUSIVE
+    assert decide(noisy(0.0, RULE.cap + 1), RULE, looks=[4]).outcome is Outcome.INCONCLUSIVE
 
 
 def test_pairs_that_agree_by_luck_keep_a_quarter_of_the_noise() -> None:
