@@ -43,7 +43,7 @@ from pytest_specdec.report import (
     verdict_line,
     word_of,
 )
-from pytest_specdec.report.data import read_report
+from pytest_specdec.report.data import RESULTS, read_report
 from pytest_specdec.report.github import annotation_lines, on_actions, write_step_summary
 from pytest_specdec.verdicts import verdict_of
 
@@ -138,7 +138,7 @@ def finish(session: pytest.Session) -> None:
     if run is not None:
         config.stash[NOTES] += _left_over(config, run)
     _unless_told(session, lambda: _write_results(config, run, int(session.exitstatus)))
-    if run is not None and on_actions(os.environ):
+    if on_actions(os.environ):
         _unless_told(session, lambda: _tell_github(config, run))
 
 
@@ -213,10 +213,13 @@ def _left_over(config: pytest.Config, run: Run) -> list[str]:
     return [f"entries in {run.baselines.path} that no claim uses; {remedy}: {', '.join(spare)}"] if spare else []
 
 
-def _tell_github(config: pytest.Config, run: Run) -> None:
-    report = read_report(run.ledger.directory)
-    write_step_summary(report, os.environ)
-    config.stash[ANNOTATIONS] = list(annotation_lines(report))
+def _tell_github(config: pytest.Config, run: Run | None) -> None:
+    """Under pytest-xdist the controller has no run of its own, but knows where the workers' is."""
+    directory = run.ledger.directory if run is not None else config.stash.get(RUN_DIR, None)
+    if directory is not None and (Path(directory) / RESULTS).exists():
+        report = read_report(Path(directory))
+        write_step_summary(report, os.environ)
+        config.stash[ANNOTATIONS] = list(annotation_lines(report))
 
 
 def _record(config: pytest.Config, run: Run) -> None:
