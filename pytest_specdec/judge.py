@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
@@ -110,6 +111,8 @@ class BaselineJudge:
                 self._judge.records.append(value.record)
             self._judge.judge(value.finding)
             return
+        if not math.isfinite(value):
+            self._judge.judge(Finding(Status.VOID, Reason.ARITHMETIC, f"{value} {unit}", "a finite figure"))
         entry = self._run.baselines.entry(self._judge.claim.id)
         comparability = self._run.comparability(self._judge.claim)
         record = Record(self._judge.claim.id, value, unit, tolerance, Direction(direction), comparability)

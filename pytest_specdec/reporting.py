@@ -80,13 +80,13 @@ def give_verdict(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.
         return
     if verdict.status is Status.PASS:
         item.config.stash[RECORDS] += item.stash[JUDGE].records
-    _set_outcome(report, verdict, item)
+    _set_outcome(report, verdict, item, error)
     properties = to_properties(verdict)
     item.user_properties += properties  # JUnit XML reads them at teardown
     report.user_properties += properties
 
 
-def _set_outcome(report: pytest.TestReport, verdict: Verdict, item: pytest.Item) -> None:
+def _set_outcome(report: pytest.TestReport, verdict: Verdict, item: pytest.Item, error: BaseException | None) -> None:
     if hasattr(report, "wasxfail"):  # expected to fail by a mark of the test: pytest has decided what that means
         return
     skips = item.config.stash[SETTINGS].inconclusive is Inconclusive.SKIP
@@ -99,7 +99,7 @@ def _set_outcome(report: pytest.TestReport, verdict: Verdict, item: pytest.Item)
     else:
         report.outcome = "failed"
         # The test's own assertion keeps pytest's view of it, which shows the values.
-        if verdict.reason is not Reason.ASSERTION:
+        if not isinstance(error, AssertionError):
             report.longrepr = explanation(_told_once(verdict, item.config.stash[TOLD]))
 
 

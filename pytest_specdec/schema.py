@@ -22,7 +22,8 @@ def problems(document: object, package: str, name: str) -> list[str]:
     from jsonschema import Draft202012Validator
 
     schema = json.loads(resources.files(package).joinpath(name).read_text("utf-8"))
-    errors = sorted(Draft202012Validator(schema).iter_errors(document), key=lambda error: list(map(str, error.path)))
+    validator = Draft202012Validator(schema, format_checker=Draft202012Validator.FORMAT_CHECKER)
+    errors = sorted(validator.iter_errors(document), key=lambda error: list(map(str, error.path)))
     return [line for error in errors for line in _lines(error)]
 
 

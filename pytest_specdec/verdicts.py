@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -22,18 +23,26 @@ def verdict_of(run: Run, claim: Claim, judge: Judge | None, error: BaseException
     if finding is None:
         return None
     finding = _by_known_deviations(run, claim, finding)
+    texts = {
+        "measured": finding.measured,
+        "expected": finding.expected,
+        "source": claim.source,
+        "detail": finding.detail,
+        "remedy": finding.remedy,
+    }
     return Verdict(
         claim=claim.id,
         status=finding.status,
         kind=claim.kind,
         reason=finding.reason,
-        measured=finding.measured,
-        expected=finding.expected,
-        source=claim.source,
-        detail=finding.detail,
-        remedy=finding.remedy,
-        evidence=plain(finding.evidence),
+        evidence=_whole(plain(finding.evidence)),
+        **{name: _whole(text) for name, text in texts.items()},
     )
+
+
+def _whole(value: Json) -> Json:
+    """Half characters, which a server can send and UTF-8 cannot hold, become question marks."""
+    return json.loads(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
 
 
 def _finding(run: Run, claim: Claim, judge: Judge | None, error: BaseException | None) -> Finding | None:

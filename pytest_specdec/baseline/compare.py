@@ -6,6 +6,7 @@ import math
 from datetime import date
 
 from pytest_specdec.baseline.entries import Comparability, Direction, Entry, EntryKind
+from pytest_specdec.errors import SuiteError
 from pytest_specdec.records import Finding, Json, Reason, Status
 
 __all__ = ["OLD_DAYS", "compare", "differences"]
@@ -21,6 +22,12 @@ def compare(entry: Entry, value: float, unit: str, comparability: Comparability,
     """
     if not math.isfinite(value):
         return Finding(Status.VOID, Reason.ARITHMETIC, f"{value} {unit}", "a finite figure")
+    if entry.value is None:
+        raise SuiteError(
+            f"comparing {value:g} {unit} with the entry of {entry.claim}",
+            f"the entry is {entry.kind} and stores no value",
+            "judge its behaviour, or rename the claim",
+        )
     if entry.kind is EntryKind.RECORDED:
         return _recorded(entry, value, unit, comparability, today)
     return _published(entry, value, unit)
@@ -32,12 +39,14 @@ def _recorded(entry: Entry, value: float, unit: str, comparability: Comparabilit
     expected = f"{stored:.3f} {unit} ± {tolerance:.0%} ({entry.provenance['build']}, {entry.provenance['date']})"
     evidence: dict[str, Json] = {"value": value, "recorded": stored, "tolerance": tolerance, "unit": unit}
     different = differences(entry.comparability, comparability)
+    if entry.unit and entry.unit != unit:
+        different.append(f"unit: recorded in {entry.unit}, measured in {unit}")
     if different:
         return Finding(
             Status.VOID, Reason.BASELINE_MISMATCH, measured, expected, "\n".join(different),
             "record anew with --specdec-update-baseline after a look at what changed", evidence,
         )  # fmt: skip
-    change = value / stored - 1 if stored else math.inf
+    change = _change(stored, value)
     evidence["change"] = change
     if _against(entry.direction, change, tolerance):
         detail = f"it moved by {change:+.1%}, which is worse by more than {tolerance:.0%}"
@@ -45,6 +54,13 @@ def _recorded(entry: Entry, value: float, unit: str, comparability: Comparabilit
     return Finding(
         Status.PASS, Reason.HELD, measured, expected, _remarks(entry, change, tolerance, today), evidence=evidence
     )
+
+
+def _change(stored: float, value: float) -> float:
+    """Relative to the stored value; from zero every step is infinite."""
+    if stored == value:
+        return 0.0
+    return (value - stored) / abs(stored) if stored else math.copysign(math.inf, value)
 
 
 def _published(entry: Entry, value: float, unit: str) -> Finding:

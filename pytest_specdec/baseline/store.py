@@ -22,7 +22,7 @@ from pytest_specdec.baseline.entries import (
 from pytest_specdec.baseline.migrate import SCHEMA_VERSION, migrated
 from pytest_specdec.errors import BaselineError
 from pytest_specdec.places import packaged
-from pytest_specdec.records import Reason
+from pytest_specdec.records import Json, Reason
 from pytest_specdec.schema import problems
 
 __all__ = ["ANY", "INVARIANTS", "Baselines", "load", "parse", "place_of", "read"]
@@ -128,7 +128,7 @@ def parse(text: str, origin: Path | str) -> dict[str, Any]:
     if not text.strip():
         raise _error(origin, "it is empty", "restore it from version control, or delete it and record anew")
     try:
-        document = json.loads(text)
+        document = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_without_duplicates)
     except (ValueError, RecursionError) as error:
         raise _error(origin, f"it is not JSON: {error}", "restore it from version control") from None
     version = document.get("schema") if isinstance(document, dict) else None
@@ -141,6 +141,20 @@ def parse(text: str, origin: Path | str) -> dict[str, Any]:
     if wrong:
         raise _error(origin, "\n".join(wrong[:5]), "correct it, or restore it from version control")
     return dict(document)
+
+
+def _refuse_constant(word: str) -> float:
+    """Nothing is less than NaN and nothing more: a record of it would hold whatever is measured."""
+    raise ValueError(f"{word} is no number to compare with")
+
+
+def _without_duplicates(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    """A merge can leave two entries of one name, of which JSON readers would silently take the last."""
+    names = [name for name, _ in pairs]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"it has {', '.join(map(repr, twice))} more than once")
+    return dict(pairs)
 
 
 def _error(path: Path | str, why: str, remedy: str) -> BaselineError:

@@ -9,6 +9,7 @@ from typing import Any
 
 from pytest_specdec.errors import (
     ClientError,
+    LedgerError,
     MetricsMissingError,
     RequestRefusedError,
     ServerDiedError,
@@ -107,6 +108,12 @@ class Cells:
         workload = self.workload(key.workload)
         # A killed run may have left a first part of this cell; what counts are the generations of its last attempt.
         generations = self.ledger.generations(key)[-len(workload.prompts) :]
+        if [g.prompt_id for g in generations] != [prompt.id for prompt in workload.prompts]:
+            raise LedgerError(
+                f"reading the cell {key} from {self.ledger.directory}",
+                f"its {len(generations)} generations are not those of the workload's {len(workload.prompts)} prompts",
+                "the run directory was changed or damaged: measure anew",
+            )
         return Cell(key, generations, row["log"], synthetic_voids(self.servers_of(key.build), self.arm(key.arm)))
 
     def _measure(self, key: CellKey) -> Cell | CellFailedError:

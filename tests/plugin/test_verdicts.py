@@ -58,6 +58,10 @@ def test_asserted(claim):
     claim.holds(True, measured="a", expected="a")
     assert width <= 7, "the draft is too wide"
 
+@pytest.mark.claim("narrow", source="test", arm="base", on="mixed")
+def test_narrow(claim):
+    claim.holds(False, measured="width 3", expected="above 4.5")
+
 @pytest.mark.claim("idle", source="test", arm="base", on="mixed")
 def test_idle():
     pass
@@ -102,6 +106,7 @@ STATUS = {
     "known": ("pass", "known_deviation"),
     "gone": ("pass", "deviation_gone"),
     "asserted": ("fail", "assertion"),
+    "narrow": ("fail", "assertion"),
     "idle": ("fail", "nothing_measured"),
     "expected": ("fail", "slower"),
 }
@@ -167,9 +172,10 @@ def test_the_screen_has_a_line_per_claim_the_reasons_the_remedies_and_the_comman
         "*  why void",
         "*  remedy:   cure for void",
         "*there is no arm 'mtp'*",
+        "FAIL (assertion): narrow *",
         "*known: it counts twice (ggml-org/llama.cpp#1)",
         "*the known deviation ggml-org/llama.cpp#1 did not happen",
-        "11 claims: 4 fail, 1 void, 1 inconclusive, 2 not judged, 2 pass, 1 known",
+        "12 claims: 5 fail, 1 void, 1 inconclusive, 2 not judged, 2 pass, 1 known",
         "again: pytest --specdec-report=*",
     ])  # fmt: skip
 
@@ -201,7 +207,7 @@ def test_the_results_file_carries_every_verdict_and_obeys_its_schema(outcome: Ou
     assert (failed["measured"], failed["expected"], failed["detail"]) == ("saw fail", "something else", "why fail")
     assert failed["test"].endswith("::test_failed")
     assert outcome.document["exit_status"] == pytest.ExitCode.TESTS_FAILED
-    assert outcome.document["summary"] == {"pass": 3, "fail": 4, "void": 1, "inconclusive": 1, "not judged": 2}
+    assert outcome.document["summary"] == {"pass": 3, "fail": 5, "void": 1, "inconclusive": 1, "not judged": 2}
 
 
 def test_the_report_that_was_asked_for_is_the_same_file(outcome: Outcome) -> None:
@@ -243,7 +249,8 @@ def test_known_deviations_alone_do_not_make_a_run_red(tmp_path: Path) -> None:
     assert Outcome(tmp_path, "-k", "test_known or test_gone").code == pytest.ExitCode.OK
 
 
-def test_hostile_words_stay_harmless(pytester: pytest.Pytester) -> None:
+@pytest.mark.parametrize("arguments", [(), ("-n", "1")], ids=["alone", "xdist"])
+def test_hostile_words_stay_harmless(pytester: pytest.Pytester, arguments: tuple[str, ...]) -> None:
     hostile = '\ud800 </property>]]> \x00\x1b[2J "quoted" \'\n::error::x\u2028 💥'
     pytester.makepyfile(f"""
         import pytest
@@ -256,12 +263,13 @@ def test_hostile_words_stay_harmless(pytester: pytest.Pytester) -> None:
                         evidence={{HOSTILE: [HOSTILE, float("nan"), float("inf")]}})
     """)
     run = pytester.path / "evidence"
-    result = pytester.runpytest_subprocess(f"--specdec-run-dir={run}", "--junit-xml=junit.xml")
+    result = pytester.runpytest_subprocess(f"--specdec-run-dir={run}", "--junit-xml=junit.xml", *arguments)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.no_fnmatch_line("*INTERNALERROR*")
     row = results_of(run)["hostile"]
-    assert row["measured"] == row["source"] == hostile
-    assert row["evidence"] == {hostile: [hostile, None, None]}
+    told = hostile.replace("\ud800", "?")  # half a character, which UTF-8 cannot hold
+    assert row["measured"] == row["source"] == told
+    assert row["evidence"] == {told: [told, None, None]}
     assert ElementTree.parse(pytester.path / "junit.xml").getroot().find(".//failure") is not None
 
 
