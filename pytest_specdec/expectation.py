@@ -83,7 +83,7 @@ class Expectation:
 def expectation_of(run: Context, claim: Claim) -> Expectation | Finding:
     """What ``claim`` asks of its panel; a finding where nothing needs to be measured to know the verdict."""
     if claim.across_builds:
-        return _against_base_build(run, claim)
+        return _to_record(run, claim) if run.settings.calibrate else _against_base_build(run, claim)
     if claim.over is None:
         return _cells_alone(run, claim)
     if _is_to_be_recorded(run, claim):
@@ -123,7 +123,9 @@ def _is_to_be_recorded(run: Context, claim: Claim) -> bool:
 
 def _to_record(run: Context, claim: Claim) -> Expectation:
     prompts = len(prompts_that_count(run.workload(claim.on[0]), claim))
-    passes = run.profile.speed.sessions if run.settings.calibrate else math.ceil(_LEAST_RECORDED / prompts)
+    passes = math.ceil(_LEAST_RECORDED / prompts)
+    if run.settings.calibrate:
+        passes = max(passes, run.profile.speed.sessions)
     question = _question(run, claim, _rule(run, claim), None, wanted=prompts * passes)
     return Expectation(question, None, "recorded now")
 

@@ -30,10 +30,12 @@ __all__ = ["calibration_of", "record_of"]
 def calibration_of(run: Run, claim: Claim, evidence: Evidence) -> Finding:
     """Write what the sessions of this contrast spread by, and say it.
 
-    A session is one pass over the prompts, each arm and block on a fresh server. Each prompt is compared with its own
-    mean over the sessions, so that prompts that differ are no noise.
+    A session is one pass over the prompts, each arm and block on a fresh server. Where two arms differ each prompt is
+    compared with its own mean over the sessions, so that prompts that differ are no noise; a contrast of one thing with
+    itself has 0 to be compared with.
     """
-    sessions = _sessions(evidence.answer)
+    aa = claim.across_builds or claim.over == claim.arms[0]
+    sessions = _sessions(evidence.answer, centred=not aa)
     residuals = [value for session in sessions for _, value in session]
     blocks = [row.block for session in sessions for row, _ in session]
     void = order_effect(blocks, residuals, run.settings.margin or DEFAULT_MARGIN) or autocorrelated(residuals)
@@ -42,8 +44,8 @@ def calibration_of(run: Run, claim: Claim, evidence: Evidence) -> Finding:
             Status.VOID, void.reason, "A/A residuals", "independent ones", void.detail, "use a quiet machine"
         )
     found = calibrate([[value for _, value in session] for session in sessions])
-    # Of each prompt's mean over S sessions a residual takes 1/S of its own variance away.
-    found = replace(found, sigma=found.sigma * math.sqrt(len(sessions) / max(1, len(sessions) - 1)))
+    if not aa:  # a prompt's mean over S sessions takes 1/S of its own variance out of each residual
+        found = replace(found, sigma=found.sigma * math.sqrt(len(sessions) / max(1, len(sessions) - 1)))
     kept = _kept(found, run.machine)
     run.calibrated[claim.id] = kept
     lines = write_calibrations(run.baselines.path, run.profile.name, run.device, {claim.id: kept})
@@ -91,7 +93,7 @@ def record_of(run: Run, claim: Claim, evidence: Evidence) -> Record:
     )
 
 
-def _sessions(answer: Answer) -> list[list[tuple[Row, float]]]:
+def _sessions(answer: Answer, *, centred: bool) -> list[list[tuple[Row, float]]]:
     """The residuals of each session, in the order measured. The first time that a prompt is asked is session 1 …"""
     means = _by_prompt(answer.rows, [row.value for row in answer.rows])
     sessions: list[list[tuple[Row, float]]] = []
@@ -101,7 +103,7 @@ def _sessions(answer: Answer) -> list[list[tuple[Row, float]]]:
         number = seen[prompt] = seen.get(prompt, -1) + 1
         if number == len(sessions):
             sessions.append([])
-        sessions[number].append((row, row.value - means[prompt]))
+        sessions[number].append((row, row.value - (means[prompt] if centred else 0.0)))
     # The last round may have begun another pass: a few of its prompts are no session.
     return [session for session in sessions if 2 * len(session) >= len(sessions[0])]
 

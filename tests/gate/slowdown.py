@@ -1,0 +1,71 @@
+"""A llama-server that is slowed down by a constant share: SIGSTOP and SIGCONT on a duty cycle of short period.
+
+The server's own timings show it, since its clock goes on while it is stopped; a proxy would slow the client alone.
+``python slowdown.py SHARE FILE COMMAND …`` becomes the command and leaves a process beside it that stops and continues
+it, and writes to FILE what share of the time it was stopped. With the share ``A:B:S`` it grows from A to B in S seconds.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import sys
+import time
+from pathlib import Path
+
+__all__ = ["wrapper"]
+
+PERIOD_S = 0.01  # shorter than a decode step of the inflated target
+_ASKED = ("--help", "--version")
+
+
+def wrapper(directory: Path, share: str, command: str) -> Path:
+    """An executable that runs ``command`` slowed down; what was achieved is appended to ``achieved`` beside it."""
+    path = directory / "slowed-llama-server"
+    words = shlex.join([sys.executable, __file__, share, str(directory / "achieved")])
+    path.write_text(f'#!/bin/sh\nexec {words} {command} "$@"\n', "utf-8")
+    path.chmod(0o755)
+    return path
+
+
+def main(share: str, told: str, command: list[str]) -> None:
+    """Become the command, with the one who stops it as a child in a session of its own."""
+    if not set(_ASKED) & set(command):
+        server = os.getpid()
+        if os.fork() == 0:
+            os.setsid()
+            _stop_and_go(server, [float(word) for word in share.split(":")], Path(told))
+            os._exit(0)
+    os.execvp(command[0], command)
+
+
+def _stop_and_go(server: int, share: list[float], told: Path) -> None:
+    """Until the server is gone. A pause is what the share still lacks, so that late wake-ups are made up for."""
+    begin, end, seconds = share if len(share) == 3 else (share[0], share[0], 1.0)
+    began = last = time.perf_counter()
+    stopped = due = 0.0
+    try:
+        while True:
+            now = time.perf_counter()
+            due += (begin + (end - begin) * min(1.0, (now - began) / seconds)) * (now - last)
+            last = now
+            if due > stopped:
+                stopped += _pause(server, min(due - stopped, PERIOD_S))
+            time.sleep(PERIOD_S * (1 - begin))
+            os.kill(server, 0)
+    except ProcessLookupError:
+        with told.open("a", encoding="utf-8") as handle:
+            handle.write(f"{stopped / (last - began):.4f}\n")
+
+
+def _pause(server: int, seconds: float) -> float:
+    began = time.perf_counter()
+    os.kill(server, signal.SIGSTOP)
+    time.sleep(seconds)
+    os.kill(server, signal.SIGCONT)
+    return time.perf_counter() - began
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], sys.argv[3:])

@@ -1,0 +1,87 @@
+"""The decision on real runs: a build against itself, and against itself with an injected slowdown.
+
+For a machine to itself, so only with ``SPECDEC_REAL_DECISIONS=N``: N runs of each kind, of a minute or so. The counts
+that must hold are for N = 20. ``SPECDEC_REAL_DECISIONS_PROFILE`` names a profile other than the one below.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.gate.slowdown import wrapper
+from tests.support import gate, new_run, results_of
+
+RUNS = int(os.environ.get("SPECDEC_REAL_DECISIONS", "0"))
+CLAIM = "parity.speed[base]"
+TEST = "suites/test_parity_speed.py::test_no_arm_became_slower[base]"
+EMBEDDED = f"{sys.executable} -m pytest_specdec.server.embedded"
+SHARE = 0.10
+LEAST_FOUND = 0.95
+
+pytestmark = pytest.mark.skipif(not RUNS, reason="needs a machine to itself: SPECDEC_REAL_DECISIONS=20")
+
+PROFILE = """
+extends = "tiny"
+name = "decisions"
+about = "The tiny family on short replies, for many runs."
+
+[workloads.code]
+prompts = 16
+n_predict = 48
+block_prompts = 4
+"""
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Profile and baselines, calibrated once: 80 A/A pairs in five sessions."""
+    directory = tmp_path_factory.mktemp("decisions")
+    profile = Path(os.environ.get("SPECDEC_REAL_DECISIONS_PROFILE", directory / "decisions.toml"))
+    if not profile.exists():
+        profile.write_text(PROFILE, "utf-8")
+    chosen = [
+        f"--specdec-profile={profile}", f"--specdec-baselines={directory / 'baselines'}", "--llama-server-base=embedded"
+    ]  # fmt: skip
+    run = gate(TEST, *chosen, "--specdec-calibrate", f"--specdec-run-dir={new_run(directory)}")
+    assert run.returncode == 0, run.stdout
+    return chosen
+
+
+def test_a_build_against_itself_never_fails(settings: list[str], tmp_path: Path) -> None:
+    verdicts = [_verdict(tmp_path, *settings) for _ in range(RUNS)]
+    _tell("A/A", verdicts, [])
+    assert Counter(v["status"] for v in verdicts)["fail"] == 0
+
+
+def test_a_slowdown_of_a_tenth_fails(settings: list[str], tmp_path: Path) -> None:
+    slowed = wrapper(tmp_path, str(SHARE), EMBEDDED)
+    verdicts = [_verdict(tmp_path, *settings, f"--llama-server={slowed}") for _ in range(RUNS)]
+    achieved = [float(line) for line in (tmp_path / "achieved").read_text("utf-8").split()]
+    _tell("slowed", verdicts, achieved)
+    assert Counter(v["status"] for v in verdicts)["fail"] >= LEAST_FOUND * RUNS
+
+
+def _verdict(directory: Path, *arguments: str) -> dict[str, object]:
+    run = new_run(directory)
+    done = gate(TEST, *arguments, f"--specdec-run-dir={run}")
+    found = results_of(run)
+    assert CLAIM in found, done.stdout
+    verdict: dict[str, object] = found[CLAIM]
+    return verdict
+
+
+def _tell(kind: str, verdicts: list[dict[str, object]], achieved: list[float]) -> None:
+    """The counts, for the screen and for whoever quotes them."""
+    counts = Counter(str(v["status"]) for v in verdicts)
+    pairs = [v["evidence"].get("decided_at") for v in verdicts if isinstance(v["evidence"], dict)]
+    share = f", stopped {statistics.fmean(achieved):.1%} of the time" if achieved else ""
+    print(f"\n{kind}: {json.dumps(counts)} of {len(verdicts)}, decided after {pairs} pairs{share}")  # noqa: T201
+    for verdict in verdicts:
+        print(f"  {verdict['status']} ({verdict['reason']}): {verdict['measured']}")  # noqa: T201
