@@ -137,6 +137,19 @@ def _share(value: str) -> float:
     return share
 
 
+def _seconds(value: str) -> float:
+    match = re.fullmatch(r"(?P<number>\d+(\.\d+)?)(?P<unit>[smh]?)", value)
+    if match is None:
+        raise _BadValueError("a time (90s, 10m, 1h; without a unit seconds)")
+    return float(match["number"]) * _UNIT_S[match["unit"] or "s"]
+
+
+def _device(value: str) -> str:
+    if value != "cpu" and not re.fullmatch(r"\d+|(GPU|MIG)-[\w/-]+", value):
+        raise _BadValueError("cpu, an index as `nvidia-smi -L` counts, or the UUID of a GPU or a MIG instance")
+    return value
+
+
 def _seed(value: str) -> int:
     if not value.isdigit():
         raise _BadValueError("a whole number")
@@ -316,6 +329,41 @@ OPTIONS: tuple[Option, ...] = (
         "Also write the results JSON to this file.",
         _path,
         metavar="FILE",
+    ),
+    Option(
+        "--specdec-device",
+        "device",
+        "The device that servers run on: the CPU, or a GPU by its index or UUID, or a MIG instance by its UUID. "
+        "Speed claims hold it alone.",
+        _device,
+        metavar="cpu|INDEX|UUID",
+        default_text="what the build can use: the first of $CUDA_VISIBLE_DEVICES, else the first GPU, else the CPU",
+    ),
+    Option(
+        "--specdec-lock-dir",
+        "lock_dir",
+        "Where the locks of this machine's devices lie; every user and container that shares a device must name the "
+        "same directory.",
+        _path,
+        metavar="DIR",
+        default_text="/tmp/pytest-specdec-locks",
+    ),
+    Option(
+        "--specdec-lock-timeout",
+        "lock_timeout_s",
+        "The most to wait for a run that holds the device.",
+        _seconds,
+        metavar="TIME",
+        default_text="1h",
+    ),
+    Option(
+        "--specdec-cooldown-timeout",
+        "cooldown_timeout_s",
+        "The most to wait, before a server of a speed panel starts, until the device is cool and nobody else uses it. "
+        "What is measured after that is void.",
+        _seconds,
+        metavar="TIME",
+        default_text="5m",
     ),
     Option(
         "--specdec-quiet",

@@ -11,6 +11,7 @@ from pytest_specdec.expectation import AGAIN, Expectation, expectation_of
 from pytest_specdec.measure.panel import Panel, plan_panel
 from pytest_specdec.measure.question import Answer, Question
 from pytest_specdec.measure.runner import Bench, Measured, PanelRunner
+from pytest_specdec.measure.servers import AttachedServers
 from pytest_specdec.measure.station import Limits, Station, occupied
 from pytest_specdec.records import Cell, CellKey, Claim, Finding, Mode, Workload
 
@@ -86,7 +87,7 @@ class Panels:
             arm=run.arm,
             stall_timeout_s=run.profile.stall_timeout_s,
             progress=run.progress,
-            station=self._station,
+            station=lambda: self._station(name),
         )
         panel = panel_of(workload, questions, run.profile.speed.block_prompts, run.seed)
         return PanelRunner(bench, panel, workload, questions, self._limit_s(name)).measure()
@@ -99,12 +100,18 @@ class Panels:
         sizes = {other: sum(len(q.cells) for q in self.questions(other)) for other in self.workloads}
         return budget_s * sizes[name] / max(1, sum(sizes.values()))
 
-    def _station(self) -> AbstractContextManager[Station]:
+    def _station(self, name: str) -> AbstractContextManager[Station]:
         """The device to ourselves, and watched."""
-        run, plan = self._run, self._run.profile.speed
-        limits = Limits(start_c=plan.start_c, foreign_share=plan.foreign_share)
-        directory = run.ledger.directory
-        return occupied(run.device, directory.name, directory / "telemetry.jsonl", limits, run.progress)
+        run, thermal = self._run, self._run.profile.thermal
+        deep = "depth_chars" in run.profile.workloads[name]
+        limits = Limits(
+            start_c=thermal.context_start_c if deep and thermal.context_start_c is not None else thermal.arm_start_c,
+            foreign_share=run.profile.speed.foreign_share,
+            wait_s=run.settings.cooldown_timeout_s,
+            pause_s=thermal.throttle_pause_s,
+            attached=isinstance(run.servers, AttachedServers),
+        )
+        return occupied(run.own_device, run.ledger.telemetry_path, limits)
 
 
 def is_measured_in_a_panel(claim: Claim) -> bool:

@@ -123,10 +123,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     config = session.config
     settings = _settings(config)
     run_dir = config.stash.get(RUN_DIR, None) or settings.resume or settings.run_dir or new_run_dir(config.rootpath)
+    progress = Progress(config, settings.quiet)
     try:
-        run = Run.begin(
-            settings, _profile(config), config.rootpath, Path(run_dir), claims, Progress(config, settings.quiet)
-        )
+        run = Run.begin(settings, _profile(config), config.rootpath, Path(run_dir), claims, progress, progress.waiting)
     except SpecdecError as error:
         raise _usage_error(config, str(error)) from None
     config.stash[RUN] = run

@@ -10,6 +10,7 @@ import pytest
 __all__ = ["Progress"]
 
 _LOG_INTERVAL_S = 15.0
+_NEW_WAIT_S = 3.0  # without a word of waiting for that long, the next one begins another wait
 
 
 class Progress:
@@ -20,6 +21,7 @@ class Progress:
         self._terminal = config.get_terminal_writer() if config.pluginmanager.hasplugin("terminalreporter") else None
         self._quiet = quiet or self._terminal is None
         self._last_s = time.monotonic()
+        self._waited_s = -_NEW_WAIT_S
 
     def __call__(self, words: str) -> None:
         """Show the words. On a terminal they stand behind what pytest has written and go when it writes on."""
@@ -31,6 +33,17 @@ class Progress:
             elif time.monotonic() - self._last_s > _LOG_INTERVAL_S:
                 self._last_s = time.monotonic()
                 print(f"\n  {words}", flush=True)  # noqa: T201  pytest's own writer would count it as its line
+
+    def waiting(self, words: str) -> None:
+        """As ``__call__``, for a wait: its first words, such as who holds the device, stay on a line of their own."""
+        begins = time.monotonic() - self._waited_s > _NEW_WAIT_S
+        self._waited_s = time.monotonic()
+        if not begins or self._quiet or self._terminal is None:
+            self(words)
+            return
+        self._last_s = time.monotonic()
+        with self._capture.global_and_fixture_disabled():
+            print(f"\n  {words}", flush=True)  # noqa: T201
 
     def _behind_the_cursor(self, words: str) -> None:
         assert self._terminal is not None

@@ -35,6 +35,7 @@ __all__ = [
     "Generation",
     "Inconclusive",
     "Json",
+    "MemoryUse",
     "Mode",
     "Pair",
     "Part",
@@ -45,6 +46,7 @@ __all__ = [
     "SpeedPlan",
     "Status",
     "StopType",
+    "Thermal",
     "Timings",
     "UpdateBaseline",
     "Verdict",
@@ -132,6 +134,7 @@ class Reason(StrEnum):
     SERVER_FAILED = "server_failed"
     SERVER_STALLED = "server_stalled"
     STREAM_BROKEN = "stream_broken"
+    DEVICE_FAILED = "device_failed"
     METRICS_MISSING = "metrics_missing"
     ARITHMETIC = "arithmetic"
     DEGENERATE_LOOP = "degenerate_loop"
@@ -235,6 +238,10 @@ class Settings:
     plan: bool = False
     resume: Path | None = None
     calibrate: bool = False
+    device: str | None = None
+    lock_dir: Path | None = None
+    lock_timeout_s: float = 3600.0
+    cooldown_timeout_s: float = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,9 +284,8 @@ class SpeedPlan:
 
     ``models`` replace models of the same name in speed panels. ``claims``: the statistical claims of the profile, among
     which alpha is divided, whatever is selected. ``sigma``: the spread of a pair, in natural-log units, where neither
-    an entry nor the workload says. ``sessions``: of a calibration. ``start_c``: how warm the device may be when a
-    server starts, in °C. ``foreign_share``: of the cores, what others may take before a figure is void. The rest are
-    estimates that decide nothing.
+    an entry nor the workload says. ``sessions``: of a calibration. ``foreign_share``: of the cores, what others may
+    take before a figure is void. The rest are estimates that decide nothing.
     """
 
     models: Mapping[str, str] = field(default_factory=dict)
@@ -287,13 +293,25 @@ class SpeedPlan:
     claims: int = 40
     sigma: float = 0.05
     sessions: int = 5
-    start_c: float | None = None
     foreign_share: float = 0.05
     server_start_s: float = 2.0
     cooldown_s: float = 0.0
     decode_tokens_per_s: float = 60.0
     speed_up: float = 2.0
     prefill_tokens_per_s: float = 2000.0
+
+
+@dataclass(frozen=True, slots=True)
+class Thermal:
+    """How warm a device may be when a server of a speed panel starts, in °C; None where any warmth will do.
+
+    ``context_start_c`` stands for ``arm_start_c`` on workloads at depth, for all their arms alike. After a slowdown
+    nothing starts for ``throttle_pause_s``.
+    """
+
+    arm_start_c: float | None = None
+    context_start_c: float | None = None
+    throttle_pause_s: float = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,6 +335,7 @@ class Profile:
     stall_timeout_s: float
     stop_timeout_s: float
     speed: SpeedPlan = field(default_factory=SpeedPlan)
+    thermal: Thermal = field(default_factory=Thermal)
     prompt_format: str = "{text}"
 
 
@@ -445,7 +464,7 @@ class Generation:
     ``tokens`` are all returned token ids, the final end-of-text included. ``event_ns``, ``event_tokens`` and ``pieces``
     are the client's stamps of the stream's events, how many tokens each carried, and its text. ``alternatives`` has one
     entry per token where the request asked for them, else it is empty. ``counters`` is None where other requests were
-    in flight.
+    in flight. ``device`` is what the device said meanwhile, empty where nobody asked it.
     """
 
     cell: CellKey
@@ -464,6 +483,7 @@ class Generation:
     pieces: tuple[str, ...]
     alternatives: tuple[Alternative, ...] = ()
     voids: tuple[Void, ...] = ()
+    device: Mapping[str, Json] = field(default_factory=dict, hash=False)
 
     @property
     def counted(self) -> Counters:
@@ -493,13 +513,28 @@ class Generation:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryUse:
+    """What a server takes: memory of the device where that is a GPU, resident memory where it is the CPU.
+
+    ``loaded_mib`` when it was ready, ``peak_mib`` the most until its last request ended.
+    """
+
+    loaded_mib: float
+    peak_mib: float
+
+
+@dataclass(frozen=True, slots=True)
 class Cell:
-    """All generations of one build, arm and workload; the server's log, None when it is elsewhere."""
+    """All generations of one build, arm and workload.
+
+    ``log`` is the server's, None when it is elsewhere; so is ``memory``, and where the device does not tell it.
+    """
 
     key: CellKey
     generations: tuple[Generation, ...]
     log: str | None = None
     voids: tuple[Void, ...] = ()
+    memory: MemoryUse | None = None
 
     def void_for(self, figure: FigureKind) -> Void | None:
         """The first guard that spoils this kind of figure."""

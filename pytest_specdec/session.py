@@ -19,10 +19,13 @@ from typing import TYPE_CHECKING, Any
 from pytest_specdec import __version__
 from pytest_specdec.baseline import Baselines, Calibrated, Comparability, Record, Recording, write_records
 from pytest_specdec.baseline import load as load_baselines
+from pytest_specdec.device.samples import CPU_KEY
 from pytest_specdec.errors import BuildError, LedgerError, ModelError, SpecdecError, SuiteError
 from pytest_specdec.lossless import Noise
 from pytest_specdec.measure.cells import Cells
+from pytest_specdec.measure.choosing import Crew, take
 from pytest_specdec.measure.ledger import Ledger, plain
+from pytest_specdec.measure.own_device import OwnDevice
 from pytest_specdec.measure.rescoring import measure_noise, remembered_noise, verify_widths
 from pytest_specdec.measure.servers import AttachedServers, LaunchedServers, Servers
 from pytest_specdec.places import baselines_folder
@@ -42,7 +45,7 @@ from pytest_specdec.records import (
     UpdateBaseline,
     Workload,
 )
-from pytest_specdec.server.build import locate
+from pytest_specdec.server.build import Build, locate
 from pytest_specdec.server.client import Client
 from pytest_specdec.server.command import speculation
 from pytest_specdec.workloads import load as load_workload
@@ -53,7 +56,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Run", "planned"]
 
-DEVICE = "cpu"
 BASE = "base"
 NOISE_WORKLOAD = "mixed"
 
@@ -65,12 +67,12 @@ class Run:
     settings: Settings
     profile: Profile
     servers: Servers
+    own_device: OwnDevice
     ledger: Ledger
     baselines: Baselines
     progress: Callable[[str], None]
     claims: Sequence[Claim] = ()
     seed: int = 0
-    device: str = DEVICE
     base: LaunchedServers | None = None  # the build that the one under test is compared with
     calibrated: dict[str, Calibrated] = field(default_factory=dict)
     played: dict[Any, Any] = field(default_factory=dict)  # what live servers answered, for claims that ask alike
@@ -86,18 +88,29 @@ class Run:
         run_dir: Path,
         claims: Sequence[Claim],
         progress: Callable[[str], None],
+        waits: Callable[[str], None],
     ) -> Run:
-        """Find the build, check models, flags and baselines, and open the run directory.
+        """Find the build and its device, check models, flags and baselines, and open the run directory.
 
-        Raises SpecdecError for anything that would make the run meaningless, before the first measurement.
+        ``progress`` is told what is measured, ``waits`` what is waited for. Raises SpecdecError for anything that would
+        make the run meaningless, before the first measurement.
         """
-        baselines = load_baselines(settings.baselines or baselines_folder(root), profile.name, DEVICE)
+        folder = settings.baselines or baselines_folder(root)
+        load_baselines(folder, profile.name, CPU_KEY)  # a folder that cannot be read is told before a build is started
+        build = None if settings.server_urls else locate(settings.llama_server)
         ledger = Ledger(run_dir)
-        servers = _servers(settings, profile, ledger, progress)
-        run = cls(settings, profile, servers, ledger, baselines, progress, claims, _seed(settings, ledger))
-        run.base = _base_servers(settings, profile, ledger, progress)
-        run._check_what_is_needed(claims)
-        run._write_identity(claims)
+        run_id = run_dir.name.replace(":", "-")  # a colon ends it in the mark that servers bear
+        device = take(settings, build, _crew(claims), run_id, profile.stop_timeout_s, waits)
+        try:
+            baselines = load_baselines(folder, profile.name, device.identity.baseline_key)
+            servers = _servers(settings, profile, build, ledger, progress, device)
+            run = cls(settings, profile, servers, device, ledger, baselines, progress, claims, _seed(settings, ledger))
+            run.base = _base_servers(settings, profile, ledger, progress, device)
+            run._check_what_is_needed(claims)
+            run._write_identity(claims)
+        except BaseException:
+            device.close()
+            raise
         return run
 
     @cached_property
@@ -118,13 +131,18 @@ class Run:
         return sum(claim.mode is Mode.SPEED for claim in self.claims)
 
     @property
+    def device(self) -> str:
+        """What this device's baselines are filed under."""
+        return self.own_device.identity.baseline_key
+
+    @property
     def machine(self) -> str:
         """Operating system, architecture and processor."""
         return _machine()
 
     def is_other_machine(self, machine: str) -> bool:
         """Whether a speed was recorded on another machine of this device key: `cpu` is any CPU."""
-        return self.device == "cpu" and machine != _machine()
+        return self.device == CPU_KEY and machine != _machine()
 
     def servers_of(self, build: str) -> Servers:
         """The servers of the build in that role. Raises SuiteError where the run has no base build."""
@@ -207,13 +225,14 @@ class Run:
             only_new=self.settings.update_baseline is UpdateBaseline.NEW,
             accepted_regression=self.settings.accept_regression,
         )
-        return write_records(self.baselines.path, self.profile.name, DEVICE, records, recording)
+        return write_records(self.baselines.path, self.profile.name, self.device, records, recording)
 
     def close(self) -> None:
-        """Stop every server."""
+        """Stop every server and let the device go."""
         self.servers.close()
         if self.base is not None:
             self.base.close()
+        self.own_device.close()
 
     def _model_sha256(self, name: str, mode: Mode = Mode.EXACT) -> str | None:
         with contextlib.suppress(ModelError):  # of an attached server, whose files need not be here
@@ -285,7 +304,8 @@ class Run:
             "build": self.servers.identity,
             **({"base": self.base.identity} if self.base else {}),
             "profile": self.profile.name,
-            "device": DEVICE,
+            "device": self.device,
+            "hardware": self.own_device.identity,
             "machine": _machine(),
             "settings": self.settings,
             "seed": self.seed,
@@ -302,11 +322,27 @@ class Run:
 
 
 def planned(settings: Settings, profile: Profile, root: Path, claims: Sequence[Claim]) -> PlanContext:
-    """What a plan of these claims depends on. Raises BaselineError."""
+    """What a plan of these claims depends on. Raises BaselineError, or DeviceError."""
     from pytest_specdec.planning import PlanContext
 
-    folder = settings.baselines or baselines_folder(root)
-    return PlanContext(settings, profile, load_baselines(folder, profile.name, DEVICE), claims, DEVICE, _machine())
+    folder, device = settings.baselines or baselines_folder(root), _planned_device(settings)
+    return PlanContext(settings, profile, load_baselines(folder, profile.name, device), claims, device, _machine())
+
+
+def _planned_device(settings: Settings) -> str:
+    """The baseline key of the device that a run would take; a plan needs no build, but asks one that is there."""
+    build = None
+    with contextlib.suppress(BuildError):
+        build = None if settings.server_urls else locate(settings.llama_server)
+    device = take(settings, build, Crew(), "plan", 0.0, lambda _words: None)
+    device.close()
+    return device.identity.baseline_key
+
+
+def _crew(claims: Sequence[Claim]) -> Crew:
+    """The workers of pytest-xdist, of which this process is one; without it one."""
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) if "PYTEST_XDIST_WORKER" in os.environ else 1
+    return Crew(workers, any(claim.mode is Mode.SPEED for claim in claims))
 
 
 def _not_judged(reason: Reason, wanted: str, why: str, remedy: str) -> Finding:
@@ -321,21 +357,23 @@ def _seed(settings: Settings, ledger: Ledger) -> int:
     return int(known) if known is not None else secrets.randbelow(1 << 31)
 
 
-def _servers(settings: Settings, profile: Profile, ledger: Ledger, progress: Callable[[str], None]) -> Servers:
-    if settings.server_urls:
+def _servers(
+    settings: Settings, profile: Profile, build: Build | None, ledger: Ledger, progress: Callable[[str], None],
+    device: OwnDevice,
+) -> Servers:  # fmt: skip
+    if build is None:
         return AttachedServers(dict(settings.server_urls), profile, os.environ.get("LLAMA_API_KEY"))
-    build = locate(settings.llama_server)
-    return LaunchedServers(build, profile, ledger, settings.launcher, settings.arm_args, progress)
+    return LaunchedServers(build, profile, ledger, settings.launcher, settings.arm_args, progress, device)
 
 
 def _base_servers(
-    settings: Settings, profile: Profile, ledger: Ledger, progress: Callable[[str], None]
+    settings: Settings, profile: Profile, ledger: Ledger, progress: Callable[[str], None], device: OwnDevice
 ) -> LaunchedServers | None:
     """Without --specdec-arm-args: what is tried out is tried on the build under test."""
     if settings.llama_server_base is None:
         return None
     build = locate(settings.llama_server_base, asked_by="--llama-server-base")
-    return LaunchedServers(build, profile, ledger, settings.launcher, (), progress)
+    return LaunchedServers(build, profile, ledger, settings.launcher, (), progress, device)
 
 
 def _machine() -> str:

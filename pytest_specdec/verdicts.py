@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pytest_specdec.errors import ClientError, ServerError
+from pytest_specdec.errors import ClientError, DeviceError, ServerError
 from pytest_specdec.judge import Judge, JudgedError
 from pytest_specdec.measure.cells import CellFailedError, failure_of
 from pytest_specdec.measure.ledger import plain
@@ -50,7 +50,7 @@ def _finding(run: Run, claim: Claim, judge: Judge | None, error: BaseException |
         return error.finding
     if isinstance(error, CellFailedError):
         return _of_failed_cell(run, error)
-    if isinstance(error, (ServerError, ClientError)):
+    if isinstance(error, (ServerError, ClientError, DeviceError)):
         arm = run.arm(claim.arms[0])
         return _of_failed_cell(run, failure_of(CellKey(claim.mode, "live", arm.name), arm, error))
     if isinstance(error, AssertionError):

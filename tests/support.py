@@ -75,12 +75,17 @@ def results_of(run: Path) -> dict[str, Any]:
     return {verdict["claim"]: verdict for verdict in document["verdicts"]}
 
 
+def run_of(process: psutil.Process) -> str:
+    """The id of the run that started it."""
+    return process.environ().get("SPECDEC_RUN_ID", "").partition(":")[0]
+
+
 def servers_of(run: Path) -> list[psutil.Process]:
     """Processes that were started for that run and still live."""
     found = []
     for process in psutil.process_iter():
         try:
-            if process.status() != psutil.STATUS_ZOMBIE and process.environ().get("SPECDEC_RUN_ID") == run.name:
+            if process.status() != psutil.STATUS_ZOMBIE and run_of(process) == run.name:
                 found.append(process)
         except psutil.Error:
             continue

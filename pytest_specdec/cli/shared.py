@@ -48,7 +48,7 @@ def device_name(selector: str | None) -> str:
 
     reader = open_device(selector)
     try:
-        return reader.identity.name
+        return reader.identity.baseline_key
     finally:
         reader.close()
 

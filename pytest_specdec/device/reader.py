@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["DeviceReader", "NoNvidia", "list_devices", "open_device"]
 
 _MIB = 1024.0 * 1024.0
+_CORE_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 _LOADED_DRIVER = Path("/proc/driver/nvidia/version")
 
 
@@ -45,6 +47,7 @@ class NoNvidia:
 
     def __init__(self, *, hide_gpus: bool = False) -> None:
         self._hide_gpus = hide_gpus
+        self._has_all_cores = has_all_cores()
 
     @property
     def identity(self) -> DeviceIdentity:
@@ -64,13 +67,14 @@ class NoNvidia:
         times = psutil.cpu_times()._asdict()
         # A virtual machine's guests are in the time of their host processes already.
         total_s = sum(seconds for name, seconds in times.items() if not name.startswith("guest"))
+        busy_s = total_s - times["idle"] - times.get("iowait", 0.0)
         return Sample(
             at_ns=at_ns,
             memory_used_mib=(memory.total - memory.available) / _MIB,
             memory_total_mib=memory.total / _MIB,
             load_1m=psutil.getloadavg()[0],
-            cpu_total_s=total_s,
-            cpu_busy_s=total_s - times["idle"] - times.get("iowait", 0.0),
+            cpu_total_s=total_s if self._has_all_cores else None,
+            cpu_busy_s=busy_s if self._has_all_cores else None,
         )
 
     def processes(self) -> tuple[ComputeProcess, ...] | None:
@@ -117,6 +121,17 @@ def list_devices() -> tuple[DeviceIdentity, ...]:
     finally:
         nvml.close()
     return identities or (NoNvidia().identity,)
+
+
+def has_all_cores(quota: Path = _CORE_QUOTA) -> bool:
+    """Whether all cores of the machine are ours to use: on a part of them, what others do elsewhere is no matter."""
+    import psutil
+
+    with suppress(OSError):
+        if not quota.read_text("utf-8").startswith("max"):
+            return False
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
+    return usable is None or usable == psutil.cpu_count()
 
 
 def _from_environment(environment: Mapping[str, str]) -> str | None:

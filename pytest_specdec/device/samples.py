@@ -5,6 +5,7 @@ A field is None where the device does not support it: unknown, never zero.
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
@@ -48,8 +49,8 @@ class ComputeProcess:
 class DeviceIdentity:
     """Which device this is.
 
-    ``key`` names its lock: the UUID of the physical GPU, or "cpu". ``name`` is the device key of baselines.
-    ``environment`` makes a server see this device and no other.
+    ``key`` names its lock: the UUID of the physical GPU, or "cpu". ``environment`` makes a server see this device and
+    no other.
     """
 
     key: str
@@ -58,6 +59,16 @@ class DeviceIdentity:
     mig: bool | None = None
     memory_total_mib: float | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_gpu(self) -> bool:
+        """Whether it is anything but the CPU."""
+        return self.key != CPU_KEY
+
+    @property
+    def baseline_key(self) -> str:
+        """What its baselines are filed under: the name as a file name, ``rtx-pro-6000-blackwell`` or ``cpu``."""
+        return re.sub(r"[^a-z0-9.]+", "-", self.name.lower()).strip("-").removeprefix("nvidia-")
 
 
 @dataclass(frozen=True, slots=True)

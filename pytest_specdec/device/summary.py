@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from statistics import fmean, median
 from typing import TYPE_CHECKING
 
-from pytest_specdec.device.samples import Sample, reason_names
+from pytest_specdec.device.samples import ComputeProcess, Sample, reason_names
 from pytest_specdec.records import Json
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ class Summary:
     ``slowdowns`` names the thermal and hardware slowdowns: empty when none was seen, None when nobody could tell.
     ``server_device_mib_max`` is the most device memory that the server had, where the driver tells it per process;
     ``server_rss_mib_max`` the most resident memory. ``foreign_cpu_share`` is what others took of all cores, 0 to 1.
+    ``processes`` are all that computed on the device, each with its most memory; None when nobody could tell.
     """
 
     samples: int
@@ -42,6 +43,7 @@ class Summary:
     foreign_cpu_share: float | None = None
     slowdowns: tuple[str, ...] | None = None
     power_capped_share: float | None = None
+    processes: tuple[ComputeProcess, ...] | None = None
 
     def to_json(self) -> dict[str, Json]:
         """What is known, without the fields that are None."""
@@ -72,6 +74,7 @@ def summarise(samples: Sequence[Sample], start_ns: int, end_ns: int, server_pids
         foreign_cpu_share=_foreign_cpu_share(inside),
         slowdowns=tuple(sorted({name for s in told for name in reason_names(s.reasons or 0)})) if told else None,
         power_capped_share=fmean(s.power_capped for s in told) if told else None,
+        processes=_processes(inside),
     )
 
 
@@ -86,6 +89,16 @@ def _nearest(samples: Sequence[Sample], start_ns: int, end_ns: int) -> list[Samp
 def _server_device_mib(sample: Sample, pids: frozenset[int]) -> float | None:
     known = [p.memory_mib for p in sample.processes or () if p.pid in pids and p.memory_mib is not None]
     return sum(known) if known else None
+
+
+def _processes(samples: Sequence[Sample]) -> tuple[ComputeProcess, ...] | None:
+    listed = [sample.processes for sample in samples if sample.processes is not None]
+    if not listed:
+        return None
+    most_mib: dict[int, float | None] = {}
+    for process in (process for processes in listed for process in processes):
+        most_mib[process.pid] = _max([most_mib.get(process.pid), process.memory_mib])
+    return tuple(ComputeProcess(pid, mib) for pid, mib in sorted(most_mib.items()))
 
 
 def _foreign_cpu_share(samples: Sequence[Sample]) -> float | None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from pytest_specdec.errors import (
     ClientError,
+    DeviceError,
     LedgerError,
     MetricsMissingError,
     RequestRefusedError,
@@ -51,6 +52,7 @@ _FAILURES: tuple[tuple[type[SpecdecError], Status, Reason], ...] = (
     (MetricsMissingError, Status.VOID, Reason.METRICS_MISSING),
     (ClientError, Status.VOID, Reason.SERVER_FAILED),
     (ServerError, Status.VOID, Reason.SERVER_FAILED),
+    (DeviceError, Status.VOID, Reason.DEVICE_FAILED),
 )
 
 

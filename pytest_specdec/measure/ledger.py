@@ -1,7 +1,8 @@
 """The run directory: who measured what, every generation as it ended, and the logs of the servers.
 
 ``run.json`` holds the identity, ``generations.jsonl`` one generation per line, ``cells.jsonl`` which cells are complete
-or have failed. Lines are written whole and flushed, so that a killed run stays readable up to its last generation.
+or have failed, ``telemetry.jsonl`` what the device said meanwhile. Lines are written whole and flushed, so that a
+killed run stays readable up to its last generation.
 """
 
 from __future__ import annotations
@@ -104,6 +105,12 @@ class Ledger:
             path = folder / f"{len(list(folder.glob('*.log'))) + 1:03d}-{stem.replace('/', '-')}.log"
             path.touch()
         return path
+
+    @property
+    def telemetry_path(self) -> Path:
+        """Where this process keeps its readings of the device; xdist's workers each watch one of their own."""
+        worker = os.environ.get("PYTEST_XDIST_WORKER")
+        return self.directory / (f"telemetry-{worker}.jsonl" if worker else "telemetry.jsonl")
 
     def locked(self, name: str) -> FileLock:
         """A lock of this run, between the processes that work for it."""

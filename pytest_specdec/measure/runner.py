@@ -156,12 +156,11 @@ class PanelRunner:
                 )  # fmt: skip
                 self._keep(generation, station)
                 self.bench.progress(f"{told}: {key.arm}, {number} of {len(prompts)} prompts")
-        station.released()
 
     def _keep(self, generation: Generation, station: Station) -> None:
         warm = self.workload.warm or self.workload.conversation
         voids = generation_voids(generation, forced_tokens=self.workload.forced_tokens, warm=warm)
-        kept = replace(generation, voids=(*generation.voids, *voids, *station.voids(generation)))
+        kept = station.seen(replace(generation, voids=(*generation.voids, *voids)))
         self.bench.ledger.append(kept)
         self._generations[generation.cell].append(kept)
 

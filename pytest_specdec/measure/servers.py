@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cached_property
 
 from pytest_specdec.errors import ServerError
 from pytest_specdec.measure.ledger import Ledger
+from pytest_specdec.measure.own_device import OwnDevice, Tenancy
 from pytest_specdec.profile import ModelFile, resolve
 from pytest_specdec.records import Arm, BuildIdentity, Capabilities, Json, Mode, Profile
 from pytest_specdec.server.build import Build, build_number_of
@@ -44,6 +45,7 @@ class LaunchedServers:
         launcher: Sequence[str] = (),
         arm_args: Sequence[str] = (),
         progress: Callable[[str], None] | None = None,
+        device: OwnDevice | None = None,
     ) -> None:
         self.build = build
         self._profile = profile
@@ -51,6 +53,7 @@ class LaunchedServers:
         self._launcher = launcher
         self._arm_args = arm_args
         self._progress = progress or (lambda _words: None)
+        self._device = device
         self._models: dict[str, ModelFile] = {}
         self._running: list[LaunchedServer] = []
         self._warden: Warden | None = None
@@ -82,14 +85,17 @@ class LaunchedServers:
 
     @contextmanager
     def running(self, arm: Arm, mode: Mode, extra_flags: Mapping[str, Json] | None = None) -> Iterator[LiveServer]:
-        """A ready server of ``arm``, stopped at the end. Raises ServerError."""
-        server = self._start(arm, mode, extra_flags)
-        try:
-            wait_until_ready(server, self._profile.ready_timeout_s, "starting " + " ".join(server.arguments))
-            yield server
-        finally:
-            server.stop()
-            self._running.remove(server)
+        """A ready server of ``arm``, stopped at the end. Raises ServerError, or DeviceError for its device."""
+        hosting = self._device.hosting() if self._device is not None else nullcontext(Tenancy(None))
+        with hosting as tenancy:
+            server = self._start(arm, mode, extra_flags)
+            try:
+                wait_until_ready(server, self._profile.ready_timeout_s, "starting " + " ".join(server.arguments))
+                tenancy.watch(server)
+                yield server
+            finally:
+                server.stop()
+                self._running.remove(server)
 
     def by_hand(self, arm: Arm, mode: Mode, extra_flags: Mapping[str, Json] | None = None) -> str:
         """A command that a person can paste to get the same server, on port 8080 and without a key."""
@@ -114,13 +120,17 @@ class LaunchedServers:
             arm=arm.name,
             port=port,
             api_key=api_key,
-            environment=allowed_environment(os.environ, self._ledger.directory.name),
+            environment=self._environment(),
             log_path=self._ledger.log_path(f"{mode}-{arm.name}"),
             stop_timeout_s=self._profile.stop_timeout_s,
             warden=self._warden,
         )
         self._running.append(server)
         return server
+
+    def _environment(self) -> dict[str, str]:
+        kept = allowed_environment(os.environ, self._ledger.directory.name)
+        return kept | dict(self._device.environment) if self._device is not None else kept
 
     def arguments(self, arm: Arm, mode: Mode) -> tuple[str, ...]:
         """The command line for eyes and files, without port and key."""

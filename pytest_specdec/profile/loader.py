@@ -11,7 +11,7 @@ from typing import Any
 
 from pytest_specdec.errors import ProfileError
 from pytest_specdec.profile.arms import known, with_part
-from pytest_specdec.records import Arm, Json, Part, Profile, SpeedPlan
+from pytest_specdec.records import Arm, Json, Part, Profile, SpeedPlan, Thermal
 from pytest_specdec.schema import problems
 
 __all__ = ["BUILTIN", "load"]
@@ -102,6 +102,7 @@ def _profile(document: Mapping[str, Any], origin: str) -> Profile:
         stall_timeout_s=float(server["stall_timeout_s"]),
         stop_timeout_s=float(server["stop_timeout_s"]),
         speed=SpeedPlan(**document.get("speed", {})),
+        thermal=Thermal(**document.get("thermal", {})),
         prompt_format=document.get("prompt_format", "{text}"),
     )
 

@@ -109,6 +109,7 @@ def test_a_summary_takes_the_readings_of_its_own_time() -> None:
         server_rss_mib_max=30.0,
         slowdowns=(),
         power_capped_share=1.0,
+        processes=(ComputeProcess(7, 100.0),),
     )
     assert summarise(samples, 150 * MS, 350 * MS).server_device_mib_max is None
     assert summarise(samples, 150 * MS, 450 * MS).slowdowns == ("hardware thermal slowdown",)
