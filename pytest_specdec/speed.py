@@ -9,7 +9,7 @@ from statistics import median
 
 from pytest_specdec.baseline import Entry, StoredContrast
 from pytest_specdec.baseline.entries import EntryKind
-from pytest_specdec.measure.pair_guards import autocorrelated, noisy_session
+from pytest_specdec.measure.pair_guards import autocorrelated, clocks_apart, noisy_session
 from pytest_specdec.measure.question import exact_part
 from pytest_specdec.measure.rows import prompt_of, seen_for
 from pytest_specdec.panels import Evidence
@@ -84,17 +84,23 @@ def _void(evidence: Evidence) -> Void | None:
     answer, measured = evidence.answer, evidence.measured
     cells = [seen_for(measured.cells[key], answer.question.figure) for key in sorted(answer.question.cells)]
     of_cell = next((void for cell in cells if (void := cell.void_for(FigureKind.SPEED))), None)
-    if of_cell is not None or measured.void is not None:
-        return of_cell or measured.void
+    void = of_cell or measured.void or _clocks_apart(evidence)
+    if void is not None:
+        return void
     if answer.decision is not None and answer.decision.outcome not in (Outcome.PASS, Outcome.FAIL):
         most = _most_frequent_void(cells)
         if most is not None and len(answer.rows) < answer.question.rule.cap:
             return most
-    if not answer.rows:
+    if not answer.rows and any(cell.generations for cell in cells):
         return _most_frequent_void(cells) or Void(
             Reason.LENGTH_MISMATCH, frozenset({FigureKind.SPEED}), "no two sides have comparable generations"
         )
     return _of_residuals(evidence)
+
+
+def _clocks_apart(evidence: Evidence) -> Void | None:
+    cells, sides = evidence.measured.cells, evidence.answer.question.sides
+    return next((void for side in sides if (void := clocks_apart(*(cells[key] for key in side)))), None)
 
 
 def _of_residuals(evidence: Evidence) -> Void | None:

@@ -2,7 +2,7 @@
 
 The server's own timings show it, since its clock goes on while it is stopped; a proxy would slow the client alone.
 ``python slowdown.py SHARE FILE COMMAND …`` becomes the command and leaves a process beside it that stops and continues
-it, and writes to FILE what share of the time it was stopped. With the share ``A:B:S`` it grows from A to B in S seconds.
+it, and writes to FILE what share of the time it was stopped. A share ``A:B:S`` grows from A to B in S seconds.
 """
 
 from __future__ import annotations

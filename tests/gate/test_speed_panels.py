@@ -1,0 +1,180 @@
+"""Speed panels on a real server: order, fresh servers, answers, arms that drop out, resume. No figure is timed here.
+
+Floors far from what any machine can do make the verdicts certain, whatever else the machine is doing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import gate, lines_of, new_run, results_of
+
+PROFILE = """
+extends = "tiny"
+name = "small"
+about = "Few and short replies of a target that costs nothing, for the project's own tests."
+
+[speed]
+models = { target = "packaged:target" }
+foreign_share = 1.0
+block_prompts = 3
+
+[server.speed]
+threads = 1
+threads-batch = 1
+
+[server.speed_drafted]
+threads-draft = 1
+threads-batch-draft = 1
+
+[workloads.code]
+prompts = 9
+n_predict = 20
+forced = true
+
+[workloads.session]
+conversation = true
+n_predict = 24
+"""
+CERTAIN, HOPELESS = 1e-6, 1e6
+SPEEDUP = "suites/test_speedup.py"
+
+
+class Panels:
+    """Runs speed claims with floors of its own."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        (directory / "small.toml").write_text(PROFILE, "utf-8")
+
+    def floors(self, **floors: float) -> None:
+        entries = {
+            claim: {
+                "kind": "published",
+                "value": 1.0,
+                "unit": "×",
+                "direction": "higher",
+                "floor": floor,
+                "source": "test",
+            }
+            for claim, floor in floors.items()
+        }
+        path = self.directory / "baselines" / "small" / "reference.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        document = {"schema": 1, "profile": "small", "device": "reference", "entries": entries}
+        path.write_text(json.dumps(document), "utf-8")
+
+    def run(self, run: Path, *arguments: str) -> dict[str, Any]:
+        where = [] if any("resume" in word for word in arguments) else [f"--specdec-run-dir={run}"]
+        done = gate(
+            f"--specdec-profile={self.directory / 'small.toml'}",
+            f"--specdec-baselines={self.directory / 'baselines'}",
+            *where, *arguments,
+        )  # fmt: skip
+        assert (run / "results.json").exists(), done.stdout + done.stderr
+        return results_of(run)
+
+
+@pytest.fixture
+def panels(tmp_path: Path) -> Panels:
+    return Panels(tmp_path)
+
+
+def visits(run: Path) -> list[tuple[int, str]]:
+    """Block and arm, each visit once, in the order in which they were measured."""
+    rows = [row for row in lines_of(run / "generations.jsonl") if row["cell"]["mode"] == "speed"]
+    return [key for key, _ in groupby(rows, key=lambda row: (row["block"], row["cell"]["arm"]))]
+
+
+def test_rounds_go_forth_and_back_until_everything_is_decided(panels: Panels) -> None:
+    panels.floors(**{"speedup.code": CERTAIN, "speedup.code.itl": HOPELESS})
+    run = new_run(panels.directory)
+    found = panels.run(run, SPEEDUP, "--specdec-seed=5")
+    assert (found["speedup.code"]["status"], found["speedup.code"]["reason"]) == ("pass", "held")
+    assert (found["speedup.code.itl"]["status"], found["speedup.code.itl"]["reason"]) == ("fail", "below_floor")
+    assert found["speedup.recommended"]["reason"] == "no_record"
+    first, second, third, fourth = visits(run)[:4]
+    assert [first[0], second[0], third[0], fourth[0]] == [0, 0, 1, 1]
+    assert (first[1], second[1]) == (fourth[1], third[1]), "the second block visits the arms in reverse"
+    assert len(list((run / "logs").glob("*speed-*"))) == len(visits(run)), "a fresh server for each arm and block"
+    assert json.loads((run / "run.json").read_text("utf-8"))["seed"] == 5
+
+
+def test_an_arm_that_no_open_claim_needs_drops_out(panels: Panels) -> None:
+    panels.floors(**{"speedup.code": CERTAIN, "speedup.recommended": 1.0})
+    run = new_run(panels.directory)
+    panels.run(run, SPEEDUP, "--specdec-budget=30 pairs")
+    blocks = Counter(arm for _, arm in visits(run))
+    assert blocks["dflash2"] == 2
+    assert blocks["dflash2@5"] == blocks["base"] >= 2
+
+
+def test_a_resumed_run_adds_evidence_and_repeats_nothing(panels: Panels) -> None:
+    """A budget that ends before a certain fail leaves the claim open; the same run goes on with a larger one."""
+    panels.floors(**{"speedup.code": HOPELESS})
+    run = new_run(panels.directory)
+    code = f"{SPEEDUP}::test_dflash2_doubles_single_turn_code"
+    before = panels.run(run, code, "--specdec-budget=6 pairs")
+    assert before["speedup.code"]["status"] == "inconclusive"
+    asked = [(row["cell"]["arm"], row["block"], row["prompt_id"]) for row in lines_of(run / "generations.jsonl")]
+    after = panels.run(run, code, f"--specdec-resume={run}", "--specdec-budget=40 pairs")
+    assert after["speedup.code"]["status"] == "fail"
+    again = [(row["cell"]["arm"], row["block"], row["prompt_id"]) for row in lines_of(run / "generations.jsonl")]
+    assert again[: len(asked)] == asked
+    assert len(again) > len(asked)
+    assert len(set(again)) == len(again)
+
+
+def test_a_run_that_was_cut_off_is_completed(panels: Panels) -> None:
+    """As after kill -9: the ledger ends in the middle of a block. What is there counts, what is missing is measured."""
+    panels.floors(**{"speedup.code": CERTAIN})
+    run = new_run(panels.directory)
+    code = f"{SPEEDUP}::test_dflash2_doubles_single_turn_code"
+    panels.run(run, code)
+    path = run / "generations.jsonl"
+    kept = path.read_text("utf-8").splitlines(keepends=True)[:4]
+    path.write_text("".join(kept), "utf-8")
+    found = panels.run(run, code, f"--specdec-resume={run}")
+    assert found["speedup.code"]["status"] == "pass"
+    rows = path.read_text("utf-8").splitlines(keepends=True)
+    assert rows[:4] == kept
+    assert len({(json.loads(r)["cell"]["arm"], json.loads(r)["block"], json.loads(r)["prompt_id"]) for r in rows}) == 12
+
+
+def test_a_cell_that_fails_is_tried_once(panels: Panels) -> None:
+    panels.floors(**{"speedup.code": CERTAIN, "speedup.code.itl": CERTAIN})
+    run = new_run(panels.directory)
+    found = panels.run(run, SPEEDUP, "--specdec-arm-args=--spec-draft-n-max 0 --spec-type none-such")
+    assert {found[claim]["status"] for claim in ("speedup.code", "speedup.code.itl")} == {"not judged"}
+    assert len(list((run / "logs").glob("*speed-dflash2.log"))) == 1
+
+
+def test_made_up_acceptance_voids_speed(panels: Panels) -> None:
+    panels.floors(**{"speedup.code": CERTAIN})
+    run = new_run(panels.directory)
+    found = panels.run(
+        run, f"{SPEEDUP}::test_dflash2_doubles_single_turn_code", "--specdec-arm-args=--spec-synth-len 4"
+    )
+    assert (found["speedup.code"]["status"], found["speedup.code"]["reason"]) == ("void", "synthetic_acceptance")
+
+
+def test_a_session_replays_what_base_has_said(panels: Panels) -> None:
+    panels.floors(**{"session.dflash2": CERTAIN})
+    run = new_run(panels.directory)
+    found = panels.run(run, "suites/test_session.py::test_dflash2_alone")
+    assert found["session.dflash2"]["status"] in ("pass", "void"), found["session.dflash2"]
+    rows = list(lines_of(run / "generations.jsonl"))
+    script = [row["prompt_id"] for row in rows if row["block"] < 0]
+    assert script == [f"turn-{number:02d}" for number in range(1, 19)]
+    measured = {row["prompt_id"] for row in rows if row["block"] >= 0}
+    assert measured == set(script[:9]), "the build phase alone"
+    lengths = {(row["cell"]["arm"], row["prompt_id"]): row["timings"] for row in rows if row["block"] == 0}
+    for turn in measured:
+        totals = {t["prompt_n"] + t["cache_n"] for (_, prompt), t in lengths.items() if prompt == turn}
+        assert len(totals) == 1, "every arm reads the same context"

@@ -1,0 +1,52 @@
+"""The plan says what a run would cost, without a model or a server."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.support import ROOT, gate
+
+
+def plan(*arguments: str) -> str:
+    run = gate("suites", "--specdec-plan", *arguments)
+    assert run.returncode == 0, run.stdout + run.stderr
+    return run.stdout
+
+
+@pytest.fixture(scope="module")
+def plan_27b() -> str:
+    return plan("-m", "dflash2", "--specdec-profile=qwen3.8-27b")
+
+
+def test_the_gate_of_the_27b_profile_fits_into_an_hour(plan_27b: str) -> None:
+    found = re.search(r"about (\d+) device minutes", plan_27b)
+    assert found is not None
+    assert int(found[1]) <= 60
+
+
+def test_it_shows_the_arithmetic(plan_27b: str) -> None:
+    assert "reckoned with 10 s to start a server, 10 s to cool" in plan_27b
+    assert re.search(r"speed on code: \d+ arms, blocks of 6 of 64 prompts, \d+ visits", plan_27b)
+    parts = [float(minutes) for minutes in re.findall(r"([\d.]+) min$", plan_27b, re.MULTILINE)]
+    total = re.search(r"about (\d+) device minutes", plan_27b)
+    assert total is not None
+    assert sum(parts) == pytest.approx(int(total[1]), abs=1.5)
+
+
+def test_a_budget_is_answered_by_the_slowdown_that_it_finds() -> None:
+    text = plan("-m", "dflash2 and speed", "--specdec-profile=qwen3.8-27b", "--specdec-budget=8 pairs")
+    found = re.search(
+        r"speedup\.code: about \d+ pairs if nothing changed, at most 8; finds a slowdown of ([\d.]+)%", text
+    )
+    assert found is not None
+    assert float(found[1]) > 5
+
+
+def test_nothing_is_started(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    plan("-m", "speed", f"--specdec-run-dir={run}")
+    assert not run.exists()
+    assert (ROOT / "suites").is_dir()
