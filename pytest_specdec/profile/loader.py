@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import tomllib
 from collections.abc import Mapping
 from importlib import resources
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_specdec.errors import ProfileError
-from pytest_specdec.profile.arms import known, with_part
+from pytest_specdec.profile.arms import compose, known, with_part
 from pytest_specdec.records import Arm, Json, Part, Profile, SpeedPlan, Thermal
 from pytest_specdec.schema import problems
 
@@ -30,7 +31,9 @@ def load(name_or_path: str) -> Profile:
         raise ProfileError(
             f"reading the profile {name_or_path}", "\n".join(wrong), "correct the TOML; docs/profiles.md has every key"
         )
-    return _profile(document, str(name_or_path))
+    profile = _profile(document, str(name_or_path))
+    _check_names(profile)
+    return profile
 
 
 def _document(name_or_path: str, seen: tuple[str, ...]) -> dict[str, Any]:
@@ -41,11 +44,12 @@ def _document(name_or_path: str, seen: tuple[str, ...]) -> dict[str, Any]:
             "cut the circle",
         )
     document = _parsed(name_or_path)
-    parent = document.pop("extends", None)
+    parent = document.get("extends")
     if not isinstance(parent, str):
-        return document
+        return document  # for the schema to refuse where it is something else
+    del document["extends"]
     if parent not in BUILTIN:
-        parent = str(Path(name_or_path).parent / parent)
+        parent = os.path.normpath(Path(name_or_path).parent / parent)
     return _overlaid(_document(parent, (*seen, name_or_path)), document)
 
 
@@ -105,6 +109,22 @@ def _profile(document: Mapping[str, Any], origin: str) -> Profile:
         thermal=Thermal(**document.get("thermal", {})),
         prompt_format=document.get("prompt_format", "{text}"),
     )
+
+
+def _check_names(profile: Profile) -> None:
+    """Raises ProfileError where an arm needs a model, or the judged arms an arm, that is not there."""
+    for arm in profile.arms.values():
+        for model in (arm.target, arm.drafter):
+            if model is not None and model not in profile.models:
+                near = difflib.get_close_matches(model, profile.models, n=1)
+                hint = f"did you mean {near[0]!r}?" if near else f"it has: {', '.join(sorted(profile.models))}"
+                raise ProfileError(
+                    f"reading the arm {arm.name!r} of the profile {profile.name}",
+                    f"there is no model {model!r}; {hint}",
+                    f"add {model} to [models] in the profile ({profile.origin})",
+                )
+    for name in profile.judged_arms:
+        compose(profile, name)
 
 
 def _arm(name: str, table: Mapping[str, Any], parts: Mapping[str, Part], origin: str) -> Arm:

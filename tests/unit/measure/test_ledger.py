@@ -102,7 +102,7 @@ def test_half_a_character_is_kept_and_the_file_stays_utf8(ledger: Ledger) -> Non
 
 
 def test_identity_and_results_are_written_whole(ledger: Ledger) -> None:
-    assert not ledger.is_begun
+    assert not Ledger(ledger.directory).is_begun
     ledger.begin({"run": "ü", "settings": {"margin": 0.05}})
     assert ledger.is_begun
     assert json.loads((ledger.directory / "run.json").read_text("utf-8")) == {"run": "ü", "settings": {"margin": 0.05}}
