@@ -174,6 +174,8 @@ def _evidence(evidence: Evidence) -> dict[str, Json]:
     estimate = ratio(evidence)
     found: dict[str, Json] = {
         "figure": question.figure.value,
+        "workload": question.sides[0][1].workload if question.sides else "",
+        "arm": " : ".join(f"{candidate.arm} / {reference.arm}" for reference, candidate in question.sides),
         "ratio": estimate.value,
         "low": estimate.low,
         "high": estimate.high,
