@@ -8,11 +8,22 @@ from typing import TypeVar
 
 from pytest_specdec.errors import SuiteError
 from pytest_specdec.judge import Judge
-from pytest_specdec.records import BASE_BUILD, NEW_BUILD, Cell, CellKey, Claim
+from pytest_specdec.records import (
+    BASE_BUILD,
+    NEW_BUILD,
+    Cell,
+    CellKey,
+    Claim,
+    FigureKind,
+    Finding,
+    MemoryUse,
+    Reason,
+    Status,
+)
 from pytest_specdec.server.client import Client
 from pytest_specdec.session import Run
 
-__all__ = ["CellMap", "LiveArm"]
+__all__ = ["CellMap", "LiveArm", "MemoryMap"]
 
 _Played = TypeVar("_Played")
 
@@ -60,6 +71,32 @@ class CellMap(Mapping[str, Cell]):
                 raise _undeclared(self._claim, "a cell without its workload", f"on={list(self._claim.on)}")
             workload = self._claim.on[0]
         return {key.arm: key for key in self._claim.cells if key.workload == workload and key.build == self._build}
+
+
+class MemoryMap:
+    """What the servers of one claim's arms take of the device, one figure per arm, measured with its cell."""
+
+    def __init__(self, cells: CellMap, judge: Judge) -> None:
+        self._cells = cells
+        self._judge = judge
+
+    def __getitem__(self, arm: str) -> MemoryUse:
+        """Not judged where nobody can tell, void where others were on the device."""
+        cell = self._cells[arm]
+        self._judge.valid(cell, FigureKind.MEMORY)
+        if cell.memory is None:
+            self._judge.judge(
+                Finding(
+                    Status.NOT_JUDGED, Reason.NOT_CONTROLLED, "nothing", f"the memory of {arm}",
+                    "the server is somebody else's, or its device does not tell", "use --llama-server",
+                )
+            )  # fmt: skip
+        assert cell.memory is not None
+        return cell.memory
+
+    def extra(self, arm: str, over: str) -> float:
+        """What the server of ``arm`` takes at its peak beyond that of ``over``, in MiB."""
+        return self[arm].peak_mib - self[over].peak_mib
 
 
 class LiveArm:

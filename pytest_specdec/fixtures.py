@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -11,14 +11,15 @@ import pytest
 from pytest_specdec.keys import CLAIM, JUDGE, RUN
 
 if TYPE_CHECKING:
-    from pytest_specdec.asking import CellMap, LiveArm
+    from pytest_specdec.asking import CellMap, LiveArm, MemoryMap
     from pytest_specdec.comparing import Lossless
     from pytest_specdec.contrasting import ContrastView
     from pytest_specdec.judge import BaselineJudge, Judge
+    from pytest_specdec.prefix import CommonPrefix
     from pytest_specdec.records import Cell, CellKey, Claim
     from pytest_specdec.session import Run
 
-__all__ = ["arm", "baseline", "cells", "claim", "contrast", "lossless", "server"]
+__all__ = ["arm", "as_benchmark", "baseline", "cells", "claim", "contrast", "lossless", "memory", "prefixes", "server"]
 
 
 @pytest.fixture
@@ -52,6 +53,17 @@ def cells(request: pytest.FixtureRequest) -> CellMap:
 
 
 @pytest.fixture
+def as_benchmark(request: pytest.FixtureRequest) -> Callable[[Cell], None]:
+    """Report a cell as this test's benchmark of pytest-benchmark: ``as_benchmark(cells["dflash2"])``."""
+    from pytest_specdec.integrations.benchmark import report
+
+    if not request.config.pluginmanager.hasplugin("benchmark"):
+        pytest.skip("pytest-benchmark is not installed, or not active")
+    benchmark = request.getfixturevalue("benchmark")
+    return lambda cell: report(cell, benchmark)
+
+
+@pytest.fixture
 def contrast(request: pytest.FixtureRequest) -> ContrastView:
     """The declared arm over the declared reference: ``baseline.holds(contrast.throughput)``."""
     from pytest_specdec.contrasting import ContrastView
@@ -76,6 +88,22 @@ def lossless(request: pytest.FixtureRequest) -> Lossless:
 
     run, _, judge = _state(request)
     return Lossless(run, judge, request.config.rootpath)
+
+
+@pytest.fixture
+def memory(request: pytest.FixtureRequest, cells: CellMap) -> MemoryMap:
+    """What the servers of the declared arms take: ``memory["dflash2"].peak_mib``, ``memory.extra(arm, over)``."""
+    from pytest_specdec.asking import MemoryMap
+
+    return MemoryMap(cells, _state(request)[2])
+
+
+@pytest.fixture
+def prefixes(request: pytest.FixtureRequest) -> CommonPrefix:
+    """Two builds' replies again where they part, as long as both say the same: ``prefixes.of(builds)``."""
+    from pytest_specdec.prefix import CommonPrefix
+
+    return CommonPrefix(_state(request)[0])
 
 
 @pytest.fixture

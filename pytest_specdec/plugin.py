@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import pytest
 
 from pytest_specdec import options
-from pytest_specdec.fixtures import arm, baseline, cells, claim, contrast, lossless, server
+from pytest_specdec.fixtures import arm, baseline, cells, claim, contrast, lossless, memory, prefixes, server
 from pytest_specdec.keys import CLAIM, DECLARED, JUDGE, NOTES, PROFILE, RECORDS, RUN, RUN_DIR, SETTINGS, TOLD, VERDICTS
 
 if TYPE_CHECKING:
     from pytest_specdec.records import Claim, Profile, Settings
 
-__all__ = ["arm", "baseline", "cells", "claim", "contrast", "lossless", "server"]
+__all__ = ["arm", "as_benchmark", "baseline", "cells", "claim", "contrast", "lossless", "memory", "prefixes", "server"]
 
 _CLAIM_MARKER = (
     "claim(id, *, source, arm=, arms=, each=, over=, on=, kind=, study=, server_flags=, figure=, group=, against=, "
@@ -65,6 +65,8 @@ def pytest_configure(config: pytest.Config) -> None:
         options.refuse_lost_configuration(config)
         config.stash[SETTINGS] = options.settings_of(config)
     config.pluginmanager.register(VerdictCollector(config), "specdec-verdicts")
+    if not config.pluginmanager.hasplugin("benchmark"):
+        config.addinivalue_line("markers", "benchmark: settings for pytest-benchmark, which is not active here")
     if config.pluginmanager.hasplugin("xdist"):
         from pytest_specdec.integrations import xdist
 

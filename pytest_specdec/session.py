@@ -116,7 +116,10 @@ class Run:
     @cached_property
     def cells(self) -> Cells:
         """The cells of this run."""
-        return Cells(self.servers_of, self.ledger, self.workload, self.arm, self.profile.stall_timeout_s, self.progress)
+        return Cells(
+            self.servers_of, self.ledger, self.workload, self.arm, self.profile.stall_timeout_s, self.progress,
+            self.own_device,
+        )  # fmt: skip
 
     @cached_property
     def panels(self) -> Panels:

@@ -21,14 +21,18 @@ from pytest_specdec.errors import (
     StreamStalledError,
 )
 from pytest_specdec.measure.guards import synthetic_acceptance
-from pytest_specdec.measure.ledger import Ledger, plain
+from pytest_specdec.measure.ledger import Ledger, plain, void_of
+from pytest_specdec.measure.memory import MemoryProbe, probing
+from pytest_specdec.measure.own_device import OwnDevice
 from pytest_specdec.measure.servers import Servers
 from pytest_specdec.records import (
     Arm,
     Cell,
     CellKey,
+    FigureKind,
     Generation,
     Json,
+    MemoryUse,
     Mode,
     Reason,
     Status,
@@ -81,6 +85,7 @@ class Cells:
     arm: Callable[[str], Arm]
     stall_timeout_s: float
     progress: Callable[[str], None]
+    device: OwnDevice | None = None
 
     def __post_init__(self) -> None:
         self._known: dict[CellKey, Cell | CellFailedError] = {}
@@ -116,7 +121,9 @@ class Cells:
                 f"its {len(generations)} generations are not those of the workload's {len(workload.prompts)} prompts",
                 "the run directory was changed or damaged: measure anew",
             )
-        return Cell(key, generations, row["log"], synthetic_voids(self.servers_of(key.build), self.arm(key.arm)))
+        memory = MemoryUse(**row["memory"]) if row.get("memory") else None
+        voids = (*synthetic_voids(self.servers_of(key.build), self.arm(key.arm)), *map(void_of, row.get("voids", ())))
+        return Cell(key, generations, row["log"], voids, memory)
 
     def _measure(self, key: CellKey) -> Cell | CellFailedError:
         arm = self.arm(key.arm)
@@ -127,26 +134,32 @@ class Cells:
             failure = failure_of(key, arm, error)
             self.ledger.finish_cell(key, None, plain(vars(failure)))
             return failure
-        self.ledger.finish_cell(key, cell.log)
+        of_memory = [void for void in cell.voids if FigureKind.MEMORY in void.figures]
+        self.ledger.finish_cell(key, cell.log, memory=cell.memory, voids=of_memory)
         return cell
 
     def _measured(self, key: CellKey, arm: Arm) -> Cell:
         workload = self.workload(key.workload)
         servers = self.servers_of(key.build)
         refuse_unknown_flags(servers, arm, key.mode)
-        with servers.running(arm, key.mode) as server:
+        with probing(self.device) as probe, servers.running(arm, key.mode) as server:
+            probe.loaded(server)
             with Client(server, self.stall_timeout_s) as client:
-                generations = self._generations(key, arm, workload, client)
+                generations = self._generations(key, arm, workload, client, probe)
             log = _log_of(server)
-        return Cell(key, generations, log, synthetic_voids(servers, arm))
+        voids = (*synthetic_voids(servers, arm), *((probe.void,) if probe.void else ()))
+        return Cell(key, generations, log, voids, probe.use)
 
-    def _generations(self, key: CellKey, arm: Arm, workload: Workload, client: Client) -> tuple[Generation, ...]:
+    def _generations(
+        self, key: CellKey, arm: Arm, workload: Workload, client: Client, probe: MemoryProbe
+    ) -> tuple[Generation, ...]:
         # Only without a drafter are the log probabilities of every token to be had.
         request: Mapping[str, Json] = workload.request if arm.drafted else {**workload.request, "n_probs": 2}
         generations = []
         for ordinal, prompt in enumerate(workload.prompts):
             asked = {**request, **prompt.request}
             generation = client.generate(prompt.text, asked, prompt_id=prompt.id, cell=key, ordinal=ordinal)
+            probe.look()
             self.ledger.append(generation)
             generations.append(generation)
             self.progress(f"measuring {key}: {ordinal + 1} of {len(workload.prompts)} prompts")

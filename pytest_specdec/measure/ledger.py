@@ -11,7 +11,7 @@ import dataclasses
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import IO, Any
@@ -26,6 +26,7 @@ from pytest_specdec.records import (
     FigureKind,
     Generation,
     Json,
+    MemoryUse,
     Mode,
     Reason,
     StopType,
@@ -33,7 +34,7 @@ from pytest_specdec.records import (
     Void,
 )
 
-__all__ = ["Ledger", "plain"]
+__all__ = ["Ledger", "plain", "void_of"]
 
 
 class Ledger:
@@ -86,9 +87,16 @@ class Ledger:
         """Keep one generation, on disk before this returns."""
         self._append_line("generations.jsonl", plain(generation))
 
-    def finish_cell(self, key: CellKey, log: str | None, failure: Mapping[str, Json] | None = None) -> None:
-        """Mark a cell as complete, or as failed so that nobody tries it again in this run."""
-        self._append_line("cells.jsonl", {"cell": plain(key), "log": log, "failure": failure})
+    def finish_cell(
+        self, key: CellKey, log: str | None, failure: Mapping[str, Json] | None = None, *,
+        memory: MemoryUse | None = None, voids: Sequence[Void] = (),
+    ) -> None:  # fmt: skip
+        """Mark a cell as complete, or as failed so that nobody tries it again in this run.
+
+        ``voids`` are those that nothing but this measurement knows.
+        """
+        row = {"cell": plain(key), "log": log, "failure": failure, "memory": plain(memory), "voids": plain(voids)}
+        self._append_line("cells.jsonl", row)
 
     def cells(self) -> dict[CellKey, Mapping[str, Any]]:
         """The finished cells: key → its line in ``cells.jsonl``."""
@@ -205,7 +213,7 @@ def _generation(row: Mapping[str, Any]) -> Generation:
             "event_tokens": tuple(row["event_tokens"]),
             "pieces": tuple(row["pieces"]),
             "alternatives": tuple(map(_alternative, row["alternatives"])),
-            "voids": tuple(map(_void, row["voids"])),
+            "voids": tuple(map(void_of, row["voids"])),
         }
     )
 
@@ -219,5 +227,5 @@ def _alternative(row: Mapping[str, Any]) -> Alternative:
     return Alternative(row["token"], float("inf") if gap is None else float(gap))
 
 
-def _void(row: Mapping[str, Any]) -> Void:
+def void_of(row: Mapping[str, Any]) -> Void:
     return Void(Reason(row["reason"]), frozenset(map(FigureKind, row["figures"])), row["detail"])

@@ -11,12 +11,14 @@ from itertools import pairwise
 from statistics import fmean, median, variance
 from typing import TYPE_CHECKING
 
+from pytest_specdec.device.climate import clock_drift as compared_clocks
+from pytest_specdec.device.summary import Summary
 from pytest_specdec.records import Cell, FigureKind, Generation, Pair, Reason, Void
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["autocorrelated", "clock_drift", "noisy_session", "order_effect", "pair_length_mismatch"]
+__all__ = ["autocorrelated", "clock_drift", "clocks_apart", "noisy_session", "order_effect", "pair_length_mismatch"]
 
 CERTAIN = 3.5  # standard errors
 MOST_LENGTH_RATIO = 2.0  # the cost of a cycle grows with depth by 13 % over 35K tokens, so within twofold by little
@@ -117,6 +119,27 @@ def clock_drift(cells: Sequence[Cell]) -> Void | None:
     if not (together and abs(drift) > math.log1p(MOST_DRIFT) and abs(certainty) > CERTAIN):
         return None
     return Void(Reason.CLOCK_DRIFT, _SPEED, f"by the end a cycle took {math.expm1(drift):+.0%} or more, on all arms")
+
+
+def clocks_apart(reference: Cell, candidate: Cell) -> Void | None:
+    """The two sides of a contrast ran at other clocks, and no power limit explains it: speed."""
+    unexplained = compared_clocks(_clocks(reference), _clocks(candidate)).unexplained
+    return Void(Reason.CLOCK_DRIFT, _SPEED, f"{candidate.key.arm}: {unexplained}") if unexplained else None
+
+
+def _clocks(cell: Cell) -> Summary:
+    """The clocks of a cell's generations together."""
+    told = [g.device for g in cell.generations if g.device and not _spoiled(g)]
+
+    def middle(name: str) -> float | None:
+        known = [row[name] for row in told if row.get(name) is not None]
+        return median(known) if known else None
+
+    capped = [row.get("power_capped_share") or 0.0 for row in told]
+    return Summary(
+        len(told), sm_clock_mhz=middle("sm_clock_mhz"), memory_clock_mhz=middle("memory_clock_mhz"),
+        power_capped_share=max(capped, default=None),
+    )  # fmt: skip
 
 
 def _trend(cell: Cell) -> tuple[float, float] | None:
