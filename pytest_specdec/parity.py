@@ -16,12 +16,16 @@ _LEAST_COMPARED = 0.5  # a share of the base's tokens: behind a tie the contexts
 
 @dataclass(frozen=True, slots=True)
 class Builds:
-    """One arm's cells on both builds, and those of the undrafted target, which tell gaps and whose change it is."""
+    """One arm's cells on both builds, and those of the undrafted target, which tell gaps and whose change it is.
+
+    ``cut`` replies were asked for again, to end where the builds part.
+    """
 
     before: Cell
     after: Cell
     target_before: Cell
     target_after: Cell
+    cut: int = 0
 
     @property
     def pairs(self) -> list[tuple[Generation, Generation]]:
@@ -70,11 +74,14 @@ def counters_parity(builds: Builds) -> Finding:
     evidence: dict[str, Json] = {
         "prompts": len(builds.pairs),
         "same_text": len(same),
+        "cut": builds.cut,
         "differing": differing,
         "tokens_per_cycle_before": rates[0],
         "tokens_per_cycle_after": rates[1],
     }
     told = f"{len(same)} of {len(builds.pairs)} replies have the same tokens"
+    if builds.cut:
+        told += f", {builds.cut} of them asked for again up to where they part"
     if len(same) < _LEAST_COMPARED * len(builds.pairs):
         detail = "counters of different texts say nothing; parity.tokens says why the texts differ"
         return Finding(Status.INCONCLUSIVE, Reason.NO_POWER, told, expected, detail, evidence=evidence)

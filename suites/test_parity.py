@@ -6,6 +6,7 @@ from pytest_specdec.asking import CellMap
 from pytest_specdec.comparing import Lossless
 from pytest_specdec.judge import Judge
 from pytest_specdec.parity import Builds, counters_parity, tokens_parity
+from pytest_specdec.prefix import CommonPrefix
 
 ARMS = ["base", "judged"]
 
@@ -21,8 +22,8 @@ def test_both_builds_say_the_same(arm: str, cells: CellMap, claim: Judge, lossle
 @pytest.mark.claim(
     "parity.counters", source="study 14", kind="exact", each=ARMS, over="base", on="mixed", across_builds=True
 )
-def test_both_builds_count_the_same(arm: str, cells: CellMap, claim: Judge) -> None:
-    claim.judge(counters_parity(_builds(arm, cells)))
+def test_both_builds_count_the_same(arm: str, cells: CellMap, claim: Judge, prefixes: CommonPrefix) -> None:
+    claim.judge(counters_parity(prefixes.of(_builds(arm, cells))))
 
 
 def _builds(arm: str, cells: CellMap) -> Builds:
