@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pytest_specdec.records import Cell, CellKey, Claim
     from pytest_specdec.session import Run
 
-__all__ = ["arm", "as_benchmark", "baseline", "cells", "claim", "contrast", "lossless", "memory", "prefixes", "server"]
+__all__ = ["arm", "baseline", "cells", "claim", "contrast", "lossless", "memory", "prefixes", "server"]
 
 
 @pytest.fixture
@@ -50,17 +50,6 @@ def cells(request: pytest.FixtureRequest) -> CellMap:
         return cell
 
     return CellMap(declared, get)
-
-
-@pytest.fixture
-def as_benchmark(request: pytest.FixtureRequest) -> Callable[[Cell], None]:
-    """Report a cell as this test's benchmark of pytest-benchmark: ``as_benchmark(cells["dflash2"])``."""
-    from pytest_specdec.integrations.benchmark import report
-
-    if not request.config.pluginmanager.hasplugin("benchmark"):
-        pytest.skip("pytest-benchmark is not installed, or not active")
-    benchmark = request.getfixturevalue("benchmark")
-    return lambda cell: report(cell, benchmark)
 
 
 @pytest.fixture

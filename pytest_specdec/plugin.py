@@ -11,12 +11,13 @@ import pytest
 
 from pytest_specdec import options
 from pytest_specdec.fixtures import arm, baseline, cells, claim, contrast, lossless, memory, prefixes, server
+from pytest_specdec.integrations import benchmark
 from pytest_specdec.keys import CLAIM, DECLARED, JUDGE, NOTES, PROFILE, RECORDS, RUN, RUN_DIR, SETTINGS, TOLD, VERDICTS
 
 if TYPE_CHECKING:
     from pytest_specdec.records import Claim, Profile, Settings
 
-__all__ = ["arm", "as_benchmark", "baseline", "cells", "claim", "contrast", "lossless", "memory", "prefixes", "server"]
+__all__ = ["arm", "baseline", "cells", "claim", "contrast", "lossless", "memory", "prefixes", "server"]
 
 _CLAIM_MARKER = (
     "claim(id, *, source, arm=, arms=, each=, over=, on=, kind=, study=, server_flags=, figure=, group=, against=, "
@@ -37,11 +38,12 @@ class VerdictCollector:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Verdicts travel in the user properties of the call phase."""
         if _has_verdict(report):
+            from pytest_specdec.markers import without_group
             from pytest_specdec.report.properties import from_properties
 
             verdict = from_properties(report.user_properties)
             if verdict is not None:
-                self._verdicts.append((report.nodeid, verdict))
+                self._verdicts.append((without_group(report.nodeid), verdict))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -65,6 +67,7 @@ def pytest_configure(config: pytest.Config) -> None:
         options.refuse_lost_configuration(config)
         config.stash[SETTINGS] = options.settings_of(config)
     config.pluginmanager.register(VerdictCollector(config), "specdec-verdicts")
+    config.pluginmanager.register(benchmark, "specdec-benchmark")
     if not config.pluginmanager.hasplugin("benchmark"):
         config.addinivalue_line("markers", "benchmark: settings for pytest-benchmark, which is not active here")
     if config.pluginmanager.hasplugin("xdist"):

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import gate, lines_of, new_run, results_of
+from tests.support import ROOT, gate, lines_of, new_run, results_of
 
 PROFILE = """
 extends = "tiny"
@@ -70,12 +70,12 @@ class Panels:
         document = {"schema": 1, "profile": "small", "device": "reference", "entries": entries}
         path.write_text(json.dumps(document), "utf-8")
 
-    def run(self, run: Path, *arguments: str) -> dict[str, Any]:
+    def run(self, run: Path, *arguments: str, **environment: str) -> dict[str, Any]:
         where = [] if any("resume" in word for word in arguments) else [f"--specdec-run-dir={run}"]
         done = gate(
             f"--specdec-profile={self.directory / 'small.toml'}",
             f"--specdec-baselines={self.directory / 'baselines'}",
-            *where, *arguments,
+            *where, *arguments, cwd=ROOT, **environment,
         )  # fmt: skip
         assert (run / "results.json").exists(), done.stdout + done.stderr
         return results_of(run)
@@ -178,3 +178,24 @@ def test_a_session_replays_what_base_has_said(panels: Panels) -> None:
     for turn in measured:
         totals = {t["prompt_n"] + t["cache_n"] for (_, prompt), t in lengths.items() if prompt == turn}
         assert len(totals) == 1, "every arm reads the same context"
+
+
+def test_cells_are_benchmarks_of_pytest_benchmark(panels: Panels) -> None:
+    run, told = new_run(panels.directory), panels.directory / "benchmarks.json"
+    panels.run(run, "suites/test_cells.py", f"--benchmark-json={told}", PYTEST_ADDOPTS="-p no:anyio")
+    found = {row["name"]: row for row in json.loads(told.read_text("utf-8"))["benchmarks"]}
+    assert set(found) == {"base", "dflash2", "dflash2+k4v", "dflash2+mod", "dflash2+mod+k4v", "ngram"}
+    drafted = found["dflash2"]
+    assert drafted["group"] == "code"
+    assert drafted["extra_info"]["tokens_per_cycle"] > 1
+    (cell,) = [
+        [row for row in lines_of(run / "generations.jsonl") if row["cell"]["arm"] == "dflash2" and not row["voids"]]
+    ]
+    per_token_s = [row["timings"]["predicted_ms"] / 1000 / (row["timings"]["predicted_n"] - 1) for row in cell]
+    assert drafted["stats"]["rounds"] == len(cell)
+    assert drafted["stats"]["mean"] == pytest.approx(sum(per_token_s) / len(per_token_s))
+
+
+def test_without_pytest_benchmark_they_are_skipped(panels: Panels) -> None:
+    done = gate("suites/test_cells.py", f"--specdec-profile={panels.directory / 'small.toml'}", "-rs")
+    assert "pytest-benchmark is not installed, or not active" in done.stdout

@@ -23,7 +23,7 @@ RESULTS: dict[str, Any] = {
                 "high": 2.1, "pairs": 8, "cells": {"speed/code/dflash2": CELL, "speed/code/dflash2/again": CELL},
             },
         },
-        {"claim": "tokens_per_cycle[dflash2]", "status": "pass", "evidence": {"value": 4.0, "unit": "tokens per cycle"}},
+        {"claim": "tokens_per_cycle[dflash2]", "status": "pass", "evidence": {"value": 4.0, "unit": "tokens"}},
         {"claim": "noise", "status": "void", "evidence": {"cells": {"speed/code/dflash2": CELL}}},
         {"claim": "lossless", "status": "pass", "evidence": {}},
     ],
