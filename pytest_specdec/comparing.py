@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pytest_specdec import lossless
 from pytest_specdec.judge import Judge
-from pytest_specdec.lossless import Noise
+from pytest_specdec.lossless import Noises
 from pytest_specdec.measure.replay import LiveReplay
 from pytest_specdec.records import Cell, CellKey, Effort, FigureKind, Finding, Generation, Reason, Status
 from pytest_specdec.server.client import Client
@@ -31,8 +31,8 @@ class Lossless:
         self._root = root
 
     @property
-    def noise(self) -> Noise:
-        """The measured noise."""
+    def noise(self) -> Noises:
+        """The measured noise, of verifications and of large batches."""
         return self._run.noise
 
     @property
@@ -54,25 +54,28 @@ class Lossless:
         workload = self._run.workload(base.key.workload)
         requests = {prompt.id: (prompt, {**workload.request, **prompt.request}) for prompt in workload.prompts}
         siblings = {name: _of_kind(cell, kind) for name, cell in self._siblings(base, other)}
-        with LiveReplay(self._client, other.key.arm, BASE, requests) as replay:
-            finding = lossless.judge(_of_kind(base, kind), _of_kind(other, kind), self.noise, replay, siblings)
+        noise = self.noise.verification
+        with LiveReplay(self._client, other.key.arm, BASE, requests, max(noise.widths, default=1)) as replay:
+            finding = lossless.judge(_of_kind(base, kind), _of_kind(other, kind), noise, replay, siblings)
         self._judge.judge(_with_drafts(finding, _of_kind(other, kind)))
 
-    def same_replies(self, base: Sequence[Generation], other: Sequence[Generation]) -> None:
-        """The replies' tokens are the same; behind a tie the rest of that reply is not judged."""
-        finding = lossless.judge_replies(base, other, self.noise)
-        self._judge.judge(_with_drafts(finding, other))
+    def same_replies(
+        self, base: Sequence[Generation], other: Sequence[Generation], *, large_batches: bool = False
+    ) -> None:
+        """The replies' tokens are the same; behind a tie the rest of that reply is not judged.
 
-    def finding(self, base: Sequence[Generation], other: Sequence[Generation]) -> Finding:
-        """The same, as a finding that nobody has judged yet."""
-        return lossless.judge_replies(base, other, self.noise)
+        ``large_batches``: other slots or a cache had their part in how a row was computed.
+        """
+        noise = self.noise.large_batch if large_batches else self.noise.verification
+        self._judge.judge(_with_drafts(lossless.judge_replies(base, other, noise), other))
 
     def same_seed(self, base: Cell, other: Cell, kind: str = "") -> None:
         """Equal seeds gave equal tokens, but for the few that rounding moves over the edge of a random draw."""
         for cell in (base, other):
             self._judge.valid(cell, FigureKind.LOSSLESS)
         replies = _of_kind(other, kind)
-        self._judge.judge(_with_drafts(lossless.judge_sampled(_of_kind(base, kind), replies, self.noise), replies))
+        finding = lossless.judge_sampled(_of_kind(base, kind), replies, self.noise.verification)
+        self._judge.judge(_with_drafts(finding, replies))
 
     def same_distribution(
         self,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING
 
@@ -74,6 +74,19 @@ class Judge:
                 "it is kept in .hypothesis and tried first next time", {"prompt": prompt, "commands": commands},
             )
         )  # fmt: skip
+
+    def examples(self, check: Callable[[], None]) -> None:
+        """Run a property. What failed once and not again fails it too: its server remembers what came before."""
+        from hypothesis.errors import FlakyFailure
+
+        try:
+            check()
+        except FlakyFailure as flaky:
+            for error in flaky.exceptions:
+                if isinstance(error, JudgedError):
+                    once = "it failed once and not again, so it depends on earlier requests; not shrunk"
+                    raise JudgedError(replace(error.finding, detail=f"{once}\n{error.finding.detail}")) from None
+            raise
 
     def valid(self, cell: Cell, figure: FigureKind) -> None:
         """The claim is void where a guard spoiled this kind of figure."""

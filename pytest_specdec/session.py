@@ -21,7 +21,7 @@ from pytest_specdec.baseline import Baselines, Calibrated, Comparability, Record
 from pytest_specdec.baseline import load as load_baselines
 from pytest_specdec.device.samples import CPU_KEY
 from pytest_specdec.errors import BuildError, LedgerError, ModelError, SpecdecError, SuiteError
-from pytest_specdec.lossless import Noise
+from pytest_specdec.lossless import Noises
 from pytest_specdec.measure.cells import Cells
 from pytest_specdec.measure.choosing import Crew, take
 from pytest_specdec.measure.ledger import Ledger, plain
@@ -156,14 +156,14 @@ class Run:
         return self.base
 
     @cached_property
-    def noise(self) -> Noise:
+    def noise(self) -> Noises:
         """The numeric noise of this build on this device, measured once per run on the base's own text.
 
         Raises CellFailedError, ServerError or ClientError when it cannot be measured.
         """
         return remembered_noise(self.ledger, self._measure_noise)
 
-    def _measure_noise(self) -> Noise:
+    def _measure_noise(self) -> Noises:
         self.progress("measuring the numeric noise")
         workload, base = self.workload(NOISE_WORKLOAD), self.arm(BASE)
         replies = self.cells.get(CellKey(Mode.EXACT, workload.name, BASE)).generations

@@ -29,7 +29,7 @@ def test_log_probabilities_with_a_drafter(arm: str, server: LiveArm, claim: Judg
         expected="one entry for each token",
         otherwise=Reason.LOGPROBS_MISSING,
     )
-    differing = _differing(base, rows, lossless.noise.bound_nats + _PRINTED_NATS)
+    differing = _differing(base, rows, lossless.noise.verification.bound_nats + _PRINTED_NATS)
     claim.holds(
         not differing,
         measured=f"{len(differing)} of {len(base)} tokens differ"

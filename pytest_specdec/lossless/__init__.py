@@ -3,12 +3,13 @@
 from pytest_specdec.lossless.distribution import judge_distribution
 from pytest_specdec.lossless.fork import Fork, first_fork
 from pytest_specdec.lossless.judgement import Replay, judge, judge_replies
-from pytest_specdec.lossless.noise import Noise, Rescored, noise_from
+from pytest_specdec.lossless.noise import Noise, Noises, Rescored, noise_from
 from pytest_specdec.lossless.sampled import judge_sampled
 
 __all__ = [
     "Fork",
     "Noise",
+    "Noises",
     "Replay",
     "Rescored",
     "first_fork",

@@ -1,4 +1,9 @@
-"""How far the target's own figures move when it scores the same text in other batches: the noise of a tie."""
+"""How far the target's own figures move when it scores the same text in other batches: the noise of a tie.
+
+There are two, and one may be a thousand times the other. A *verification* is a batch of a few tokens. Where a prompt is
+cold and alone, that is all in which a drafted arm differs from the base. Where cached text, other slots or a prompt's
+own batch come in, rows are computed in *large batches* that may use other kernels.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,7 @@ from dataclasses import dataclass
 
 from pytest_specdec.records import Generation
 
-__all__ = ["BLIND_SHARE", "ENOUGH_POSITIONS", "Noise", "Rescored", "blind_share", "noise_from"]
+__all__ = ["BLIND_SHARE", "ENOUGH_POSITIONS", "Noise", "Noises", "Rescored", "blind_share", "noise_from"]
 
 # Above this share of positions whose gap lies within the noise, the check would excuse too much to mean anything.
 BLIND_SHARE = 0.05
@@ -39,7 +44,10 @@ class Rescored:
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """What was measured, over how much. ``unscored`` are positions whose two tokens the chunk no longer listed."""
+    """What was measured, over how much.
+
+    ``unscored`` are positions whose two tokens were no longer listed; ``widths`` of the chunks, none for large batches.
+    """
 
     largest_nats: float
     mean_nats: float
@@ -56,11 +64,19 @@ class Noise:
     @property
     def words(self) -> str:
         """One line for a report."""
-        widths = ", ".join(map(str, self.widths))
+        how = f"in chunks of {', '.join(map(str, self.widths))}" if self.widths else "in one batch with their context"
         return (
             f"noise bound {self.bound_nats:.2g} nats: twice the largest change of a gap over {self.positions} "
-            f"positions scored again in chunks of {widths}"
+            f"positions scored again {how}"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Noises:
+    """Both of one build on one device."""
+
+    verification: Noise
+    large_batch: Noise
 
 
 def noise_from(positions: Iterable[Rescored], unscored: int, widths: Sequence[int]) -> Noise:

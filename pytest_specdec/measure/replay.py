@@ -28,11 +28,13 @@ class LiveReplay:
         arm: str,
         base: str,
         requests: Mapping[str, tuple[Prompt, Mapping[str, Json]]],
+        width: int,
     ) -> None:
         self._open = open_client
         self._arm = arm
         self._base = base
         self._requests = requests
+        self._width = width
         self._stack = ExitStack()
         self._clients: dict[str, Client] = {}
 
@@ -48,11 +50,19 @@ class LiveReplay:
         self._stack.close()
 
     def go_on(self, base: Generation, start: int) -> Generation:
-        """The drafted arm's reply after the base's text before ``start``."""
+        """The drafted arm's reply after the base's text before ``start``.
+
+        That text goes into its cache in chunks no wider than a verification, behind a prompt computed in one batch, so
+        that it rounds as it did when it was generated.
+        """
         prompt, request = self._requests[base.prompt_id]
         client = self._client(self._arm)
-        context = [*prompt_tokens(client, prompt.text), *base.tokens[:start]]
-        rest = {**request, "n_predict": len(base.tokens) - start}
+        prompt_part = prompt_tokens(client, prompt.text)
+        context = [*prompt_part, *base.tokens[:start]]
+        steps = [context[:end] for end in range(len(prompt_part), len(context), self._width)]
+        cached = {"cache_prompt": True, "id_slot": 0}
+        client.post("/completion", {**cached, "prompt": steps, "n_predict": 1, "temperature": 0.0})
+        rest = {**request, **cached, "n_predict": len(base.tokens) - start}
         return client.stream(context, rest, prompt_id=base.prompt_id)
 
     def gap_nats(self, base: Generation, position: int, first: int, second: int) -> float | None:

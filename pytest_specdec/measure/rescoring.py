@@ -7,18 +7,19 @@ the prompt; the context before it lies in the prompt cache up to one chunk, and 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_specdec.lossless.noise import Noise, Rescored, noise_from
+from pytest_specdec.lossless.noise import Noise, Noises, Rescored, noise_from
 from pytest_specdec.measure.ledger import Ledger, plain
 from pytest_specdec.records import Arm, Generation, Json, Workload
 from pytest_specdec.server.client import Client
 
 __all__ = ["POSITIONS", "measure_noise", "prompt_tokens", "remembered_noise", "verify_widths"]
 
-POSITIONS = 2000
+POSITIONS = 2400  # asked for; the first of each pass only fills the cache
+_WHOLE_POSITIONS = 300  # each costs a whole prompt
 _KEPT = "noise"
 
 # One slot, so that the chunks of one text follow each other in one cache; a few more tokens than two, so that the
@@ -45,37 +46,38 @@ def verify_widths(arms: Sequence[Arm]) -> tuple[int, ...]:
     return tuple(sorted({n + 1 for n in drafts if n > 0}))
 
 
-def remembered_noise(ledger: Ledger, measure: Any) -> Noise:
+def remembered_noise(ledger: Ledger, measure: Callable[[], Noises]) -> Noises:
     """The noise that this run has already measured, else what ``measure`` says now."""
     with ledger.locked(_KEPT):
         kept = ledger.kept(_KEPT)
         if kept is not None:
-            return Noise(**{**kept, "widths": tuple(kept["widths"])})
-        noise: Noise = measure()
-        ledger.keep(_KEPT, plain(noise))
-        return noise
+            return Noises(**{name: Noise(**{**row, "widths": tuple(row["widths"])}) for name, row in kept.items()})
+        noises = measure()
+        ledger.keep(_KEPT, plain(noises))
+        return noises
 
 
-def measure_noise(
-    client: Client, workload: Workload, replies: Sequence[Generation], widths: Sequence[int], positions: int = POSITIONS
-) -> Noise:
-    """The noise on a live server without a drafter, over about ``positions`` of its ``replies``, spread over all."""
+def measure_noise(client: Client, workload: Workload, replies: Sequence[Generation], widths: Sequence[int]) -> Noises:
+    """Both noises on a live server without a drafter, over positions spread over all its ``replies``."""
     texts = [
         _Text(tuple(prompt_tokens(client, prompt.text)), reply)
         for prompt, reply in zip(workload.prompts, replies, strict=True)
         if reply.alternatives
     ]
-    rows: list[Rescored] = []
-    unscored = 0
-    for width in widths:
-        for text in texts:
-            for offset in _offsets(width, texts, positions / len(widths)):
-                for row in _pass(client, text, width, offset):
-                    if row is None:
-                        unscored += 1
-                    else:
-                        rows.append(row)
-    return noise_from(rows, unscored, widths)
+    chunked = [
+        row
+        for width in widths
+        for text in texts
+        for offset in _offsets(width, texts, POSITIONS / len(widths))
+        for row in _pass(client, text, width, offset)
+    ]
+    whole = [row for text in texts for row in _whole(client, text, math.ceil(_WHOLE_POSITIONS / len(texts)))]
+    return Noises(_noise(chunked, widths), _noise(whole, ()))
+
+
+def _noise(rows: Sequence[Rescored | None], widths: Sequence[int]) -> Noise:
+    scored = [row for row in rows if row is not None]
+    return noise_from(scored, len(rows) - len(scored), widths)
 
 
 def prompt_tokens(client: Client, text: str) -> list[int]:
@@ -102,6 +104,18 @@ def _pass(client: Client, text: _Text, width: int, offset: int) -> Iterator[Resc
         # Where the cache was not what it should be, this was no chunk of that width and says nothing.
         if int(answer["timings"]["prompt_n"]) == width:
             yield _rescored(text.reply, end, answer)
+
+
+def _whole(client: Client, text: _Text, wanted: int) -> Iterator[Rescored | None]:
+    """Some positions, each with its whole context as one cold prompt."""
+    length = len(text.reply.tokens)
+    ends = range(1, length, max(1, length // wanted))
+    if len(ends) < 2:
+        return
+    prompts = [[*text.prompt, *text.reply.tokens[:end]] for end in ends]
+    asked = {**_REQUEST, "cache_prompt": False, "prompt": prompts}
+    for end, answer in zip(ends, client.post("/completion", asked, prompt_id=text.reply.prompt_id), strict=True):
+        yield _rescored(text.reply, end, answer)
 
 
 def _rescored(reply: Generation, position: int, answer: Mapping[str, Any]) -> Rescored | None:

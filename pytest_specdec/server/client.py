@@ -23,7 +23,7 @@ from pytest_specdec.errors import (
 )
 from pytest_specdec.records import Alternative, CellKey, Generation, Json, Mode, StopType, Timings
 from pytest_specdec.server.metrics import Totals, delta, parse
-from pytest_specdec.server.process import LiveServer
+from pytest_specdec.server.process import LiveServer, needs_certificates
 
 __all__ = ["Client"]
 
@@ -76,6 +76,7 @@ class Client:
             timeout=httpx.Timeout(stall_timeout_s, connect=_CONNECT_TIMEOUT_S),
             limits=httpx.Limits(max_keepalive_connections=0),
             trust_env=False,
+            verify=needs_certificates(server.url),
         )
         self._totals: Totals | None = None
 

@@ -27,6 +27,7 @@ __all__ = [
     "Warden",
     "allowed_environment",
     "build_info",
+    "needs_certificates",
     "new_api_key",
     "pick_port",
     "spawn",
@@ -191,6 +192,11 @@ def pick_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def needs_certificates(url: str) -> bool:
+    """Whether a client of this URL has to load the system's certificates, which takes as long as a small server."""
+    return url.startswith("https://")
+
+
 def new_api_key() -> str:
     """A random key: a request that reaches somebody else's server is refused instead of answered."""
     return secrets.token_hex(16)  # hexadecimal: a key that begins with a dash would be read as a flag
@@ -253,7 +259,12 @@ def wait_until_ready(server: LiveServer, timeout_s: float, tried: str) -> None:
     """
     deadline = time.monotonic() + timeout_s
     said = "no answer"
-    with httpx.Client(timeout=_HEALTH_TIMEOUT_S, trust_env=False, headers={"Connection": "close"}) as client:
+    with httpx.Client(
+        timeout=_HEALTH_TIMEOUT_S,
+        trust_env=False,
+        headers={"Connection": "close"},
+        verify=needs_certificates(server.url),
+    ) as client:
         while time.monotonic() < deadline:
             _refuse_exited(server, tried)
             try:

@@ -105,6 +105,43 @@ def test_a_second_choice_a_tenth_of_a_nat_away_is_no_tie(gate: Gate, profile: Pa
     assert verdict["evidence"]["noise_bound_nats"] < gap
 
 
+def test_behind_a_tie_the_check_goes_on_with_a_live_server(gate: Gate, profile: Path, tmp_path: Path) -> None:
+    """With the noise of a coarser device the same difference is a tie, and what follows it is asked for anew."""
+    healthy = Gate(profile, tmp_path / "healthy")
+    healthy.verdicts(GREEDY)
+    prompt, position, second, gap = _closest_gap(healthy.run_dir, wanted=0.1)
+    noise = json.loads((healthy.run_dir / "noise.json").read_text("utf-8"))
+    gate.run_dir.mkdir()
+    coarser = {**noise, "verification": {**noise["verification"], "largest_nats": gap * 0.6}}
+    (gate.run_dir / "noise.json").write_text(json.dumps(coarser), "utf-8")
+    fault = f"force_token:{position}:{second}:{digest(prompt)}"
+    verdict = gate.verdicts(_behind(fault), GREEDY)[f"lossless.greedy[{ARM}]"]
+    assert (verdict["status"], verdict["reason"]) == ("pass", "held")
+    (tie,) = verdict["evidence"]["ties"]
+    assert (tie["position"], tie["other_token"]) == (position, second)
+    # The base, its noise, the arm, and the arm once more behind the tie.
+    assert sum(ARM in log.name for log in (gate.run_dir / "logs").iterdir()) == 2
+
+
+def test_samples_of_a_lossy_server_are_drawn_from_another_distribution(gate: Gate) -> None:
+    claim = f"sampling.distribution[{ARM}]"
+    test = f"suites/test_sampling.py::test_the_distribution_of_sampled_tokens[{ARM}]"
+    verdict = gate.verdicts("--specdec-arm-args=--spec-synth-len 3", test)[claim]
+    assert (verdict["status"], verdict["reason"]) == ("fail", "distribution_differs")
+
+
+def test_a_property_test_shrinks_to_a_command_that_can_be_pasted(gate: Gate) -> None:
+    test = f"suites/test_lossless_properties.py::test_any_request[{ARM}]"
+    verdict = gate.verdicts(_behind("alter_token:3"), test)[f"lossless.any_request[{ARM}]"]
+    assert (verdict["status"], verdict["reason"]) == ("fail", "tokens_differ")
+    assert verdict["measured"].startswith("token 3 is")
+    server, *requests = verdict["evidence"]["commands"].splitlines()
+    assert "--spec-type draft-dflash" in server
+    assert "--port 8080" in server
+    assert 1 <= len(requests) <= 2
+    assert all(request.startswith("curl -s http://127.0.0.1:8080/completion") for request in requests)
+
+
 def test_faults_join() -> None:
     fault = parsed("alter_token:0+misreport_accepted")
     events: list[dict[str, Json]] = [
