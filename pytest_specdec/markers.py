@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
-__all__ = ["FAMILIES", "KINDS", "STUDY"]
+__all__ = ["FAMILIES", "GROUP", "KINDS", "STUDY", "without_group"]
 
 FAMILIES: Mapping[str, str] = {
     "dflash2": "claims that involve a DFlash 2 drafter",
@@ -20,3 +21,10 @@ KINDS: Mapping[str, str] = {
     "memory": "claims about memory",
 }
 STUDY = "the long replays of the study, without a family marker, so that -m dflash2 stays within its budget"
+
+GROUP = "specdec-"  # what the groups of xdist's loadgroup scheduling are called that we make
+
+
+def without_group(nodeid: str) -> str:
+    """A test as it is named without xdist, which writes the group behind it."""
+    return re.sub(rf"@{GROUP}[\w.-]+$", "", nodeid)

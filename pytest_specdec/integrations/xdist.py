@@ -1,4 +1,4 @@
-"""pytest-xdist: all workers share one run directory, which the controller names."""
+"""pytest-xdist: all workers share one run directory, which the controller names; each panel is one worker's."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from pytest_specdec.keys import NOTES, RUN_DIR, SETTINGS
+from pytest_specdec.keys import CLAIM, NOTES, RUN_DIR, SETTINGS
+from pytest_specdec.markers import GROUP
 from pytest_specdec.options import settings_of
 
-__all__ = ["pytest_configure_node", "pytest_sessionstart", "pytest_testnodedown"]
+__all__ = ["pytest_collection_modifyitems", "pytest_configure_node", "pytest_sessionstart", "pytest_testnodedown"]
 
 _KEY = "specdec_run_dir"
 
@@ -19,6 +20,16 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     sent = getattr(session.config, "workerinput", {}).get(_KEY)
     if sent:
         session.config.stash[RUN_DIR] = sent
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """``--dist=loadgroup`` gives the claims of one panel to one worker, so that one device has measured all of it."""
+    for item in items:
+        cells = item.stash[CLAIM].cells if CLAIM in item.stash else ()
+        if cells:
+            mode, workload = cells[0].panel
+            item.add_marker(pytest.mark.xdist_group(f"{GROUP}{mode}-{workload}"))
 
 
 def pytest_configure_node(node: Any) -> None:
