@@ -101,6 +101,7 @@ class Run:
         ledger = Ledger(run_dir)
         run_id = run_dir.name.replace(":", "-")  # a colon ends it in the mark that servers bear
         device = take(settings, build, _crew(claims), run_id, profile.stop_timeout_s, waits)
+        ledger.device = device.identity.key
         try:
             baselines = load_baselines(folder, profile.name, device.identity.baseline_key)
             servers = _servers(settings, profile, build, ledger, progress, device)

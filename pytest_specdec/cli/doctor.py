@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pytest_specdec import __version__
 from pytest_specdec.cli.shared import Commands
 from pytest_specdec.errors import SpecdecError
 from pytest_specdec.places import baselines_folder
 from pytest_specdec.records import Profile
+
+if TYPE_CHECKING:
+    from pytest_specdec.measure.own_device import OwnDevice
 
 __all__ = ["Check", "add"]
 
@@ -105,25 +110,50 @@ def _models_needed(profile: Profile) -> list[str]:
 
 
 def _device(arguments: argparse.Namespace) -> Iterator[Check]:
-    from pytest_specdec.device.reader import open_device
-
-    reader = open_device(arguments.device)
+    device = _taken(arguments)
     try:
-        identity, sample, others = reader.identity, reader.sample(), reader.processes()
+        reader, identity = device.reader, device.identity
+        sample, others = reader.sample(), reader.processes()
+        driver = f", driver {identity.driver}" if identity.driver else ""
+        known_as = f"{identity.name} ({identity.key}{driver})" if identity.is_gpu else "the CPU"
+        yield Check("device", f"{known_as}; its baselines are called {identity.baseline_key}")
+        yield from _climate(sample.temperature_c, sample.slowdowns, _most_start_c(arguments.profile))
+        yield _memory(sample.memory_used_mib, sample.memory_total_mib)
+        yield _sharing([process.pid for process in others] if others is not None else None, sample.load_1m)
+        yield _lock(device)
+        yield from _baselines(arguments, identity.baseline_key)
     finally:
-        reader.close()
-    driver = f", driver {identity.driver}" if identity.driver else ""
-    yield Check("device", f"{identity.name} ({identity.key}{driver})")
-    yield from _climate(sample.temperature_c, sample.slowdowns)
-    yield _memory(sample.memory_used_mib, sample.memory_total_mib)
-    yield _sharing([process.pid for process in others] if others is not None else None, sample.load_1m)
-    yield _lock(identity.key, arguments.lock_dir)
-    yield from _baselines(arguments, identity.name)
+        device.close()
 
 
-def _climate(temperature_c: int | None, slowdowns: tuple[str, ...]) -> Iterator[Check]:
+def _taken(arguments: argparse.Namespace) -> OwnDevice:
+    """The device that a run would take with these options, not held."""
+    from pytest_specdec.errors import BuildError
+    from pytest_specdec.measure.choosing import Crew, take
+    from pytest_specdec.records import Settings
+    from pytest_specdec.server.build import locate
+
+    build = None
+    with suppress(BuildError):  # told where the build is looked at
+        build = locate(arguments.server)
+    settings = Settings(device=arguments.device, lock_dir=arguments.lock_dir, lock_timeout_s=0.0)
+    return take(settings, build, Crew(), "doctor", 0.0, lambda _words: None)
+
+
+def _most_start_c(profile: str) -> float | None:
+    from pytest_specdec.errors import ProfileError
+    from pytest_specdec.profile import load
+
+    with suppress(ProfileError):  # told where the profile is looked at
+        return load(profile).thermal.arm_start_c
+    return None
+
+
+def _climate(temperature_c: int | None, slowdowns: tuple[str, ...], most_c: float | None) -> Iterator[Check]:
     if temperature_c is not None:
-        yield Check("temperature", f"{temperature_c} °C")
+        warm = most_c is not None and temperature_c > most_c
+        remedy = f"speed claims wait until it is at {most_c:g} °C; if it never is, see to its cooling" if warm else ""
+        yield Check("temperature", f"{temperature_c} °C", remedy)
     if slowdowns:
         yield Check("clocks", f"held down: {', '.join(slowdowns)}", "let it cool, look at fans and power supply")
 
@@ -148,13 +178,12 @@ def _sharing(pids: list[int] | None, load_1m: float | None) -> Check:
     return Check("other processes", "none computes on the device")
 
 
-def _lock(key: str, directory: Path | None) -> Check:
-    from pytest_specdec.device.lock import DeviceLocks
-
-    holder = DeviceLocks(directory).holder(key)
-    if holder is None:
+def _lock(device: OwnDevice) -> Check:
+    holder = device.locks.holder(device.identity.key)
+    if holder is not None:
+        return Check("lock", f"held by {holder}", "speed claims wait for that run to end")
+    with device.locks.hold(device.identity.key):  # a directory that cannot be written shows here
         return Check("lock", "free")
-    return Check("lock", f"held by {holder}", "speed claims wait for that run to end")
 
 
 def _baselines(arguments: argparse.Namespace, device: str) -> Iterator[Check]:

@@ -38,10 +38,14 @@ __all__ = ["Ledger", "plain", "void_of"]
 
 
 class Ledger:
-    """One run directory. Several processes may append to it; ``locked`` keeps them apart where order matters."""
+    """One run directory. Several processes may append to it; ``locked`` keeps them apart where order matters.
+
+    ``device`` is the one that this process measures on: what another device has measured is no evidence for it.
+    """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
+        self.device: str | None = None
         try:
             (directory / "logs").mkdir(parents=True, exist_ok=True)
             (directory / "locks").mkdir(exist_ok=True)
@@ -85,7 +89,10 @@ class Ledger:
 
     def append(self, generation: Generation) -> None:
         """Keep one generation, on disk before this returns."""
-        self._append_line("generations.jsonl", plain(generation))
+        row = plain(generation)
+        if self.device is not None:
+            row["device"] = {"key": self.device, **row["device"]}
+        self._append_line("generations.jsonl", row)
 
     def finish_cell(
         self, key: CellKey, log: str | None, failure: Mapping[str, Json] | None = None, *,
@@ -96,15 +103,21 @@ class Ledger:
         ``voids`` are those that nothing but this measurement knows.
         """
         row = {"cell": plain(key), "log": log, "failure": failure, "memory": plain(memory), "voids": plain(voids)}
+        row["device"] = self.device
         self._append_line("cells.jsonl", row)
 
     def cells(self) -> dict[CellKey, Mapping[str, Any]]:
         """The finished cells: key → its line in ``cells.jsonl``."""
-        return {_cell_key(row["cell"]): row for row in self._lines("cells.jsonl")}
+        rows = self._lines("cells.jsonl")
+        return {_cell_key(row["cell"]): row for row in rows if self._is_here(row.get("device"))}
 
     def generations(self, key: CellKey) -> tuple[Generation, ...]:
         """Every generation of one cell, in the order in which they ended."""
-        return tuple(g for g in map(_generation, self._lines("generations.jsonl")) if g.cell == key)
+        known = map(_generation, self._lines("generations.jsonl"))
+        return tuple(g for g in known if g.cell == key and self._is_here(g.device.get("key")))
+
+    def _is_here(self, device: str | None) -> bool:
+        return None in (device, self.device) or device == self.device
 
     def log_path(self, stem: str) -> Path:
         """A new log file, empty, that no other process has got."""

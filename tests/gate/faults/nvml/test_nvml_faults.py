@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,21 +13,9 @@ from typing import Any
 import pytest
 
 from pytest_specdec.device.telemetry import read_telemetry
+from tests.scripted_gpu import CARD, COOL, library
 
 HERE = Path(__file__).parent
-CARD = """
-driver 580.65.06
-device GPU-aaaa NVIDIA Scripted 6000
-memory_total_mib 0 98304
-memory_used_mib 0 1024
-sm_clock_mhz 0 2400
-memory_clock_mhz 0 14000
-power_mw 0 310000
-power_limit_mw 0 600000
-utilisation_pct 0 97
-reasons 0 0
-"""
-COOL = CARD + "temperature_c 0 41\n"
 Play = Callable[..., dict[str, Any]]
 Build = Callable[..., Path]
 
@@ -36,18 +23,11 @@ Build = Callable[..., Path]
 @pytest.fixture(scope="session")
 def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
     """Compiles the scripted library, once for each set of definitions, and returns its directory."""
-    compiler = shutil.which("gcc") or shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no C compiler to build the scripted NVML library with")
     built: dict[tuple[str, ...], Path] = {}
 
     def compile_with(*definitions: str) -> Path:
         if definitions not in built:
-            directory = tmp_path_factory.mktemp("nvml")
-            flags = ["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
-            named = [*flags, *(f"-D{d}" for d in definitions), "-o", str(directory / "libnvidia-ml.so.1")]
-            subprocess.run([compiler, *named, str(HERE / "scripted_nvml.c")], check=True, timeout=120)
-            built[definitions] = directory
+            built[definitions] = library(tmp_path_factory.mktemp("nvml"), *definitions)
         return built[definitions]
 
     return compile_with
