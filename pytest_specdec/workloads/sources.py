@@ -40,7 +40,8 @@ def packaged(data: str) -> Iterator[Prompt]:
         raise ProfileError(f"reading the prompts {data!r}", "the package has no such prompt data", "correct its `data`")
     document = json.loads(resource.read_text("utf-8"))
     for row in document.get("prompts", ()):
-        yield Prompt(id=row["id"], text=row["text"], group=row.get("group", ""))
+        request = row.get("request", {})
+        yield Prompt(id=row["id"], text=row["text"], group=row.get("group", ""), request=request)
     for number, row in enumerate(document.get("turns", ()), start=1):
         yield Prompt(id=row["id"], text=row["text"], group=_phase(number))
 
