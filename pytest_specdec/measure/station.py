@@ -86,7 +86,8 @@ class Station:
             device_shared(self._strangers(whole.processes)),
             device_shared((), share if too_much else None),
         ]
-        voids = (*self._of_the_start, *(void for void in found if void is not None))
+        meanwhile = {void.reason: void for void in found if void is not None}
+        voids = {**{void.reason: void for void in self._of_the_start}, **meanwhile}.values()  # each reason once
         self._was_throttled = self._was_throttled or any(void.reason is Reason.THROTTLED for void in voids)
         told = {**replace(whole, foreign_cpu_share=share).to_json(), "key": self._device.identity.key}
         return replace(generation, voids=(*generation.voids, *voids), device=told)
