@@ -13,7 +13,8 @@ from pytest_specdec.comparing import Lossless
 from pytest_specdec.judge import Judge
 from pytest_specdec.records import Generation, Reason
 from pytest_specdec.server.client import Client
-from suites.texts import CODE, GREEDY, LONG, PROSE
+
+from .texts import CODE, GREEDY, LONG, PROSE
 
 _SMALL = 512
 _TO_THE_EDGE = {**GREEDY, "n_predict": 2 * _SMALL}

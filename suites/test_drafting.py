@@ -8,7 +8,8 @@ from pytest_specdec.asking import CellMap, LiveArm
 from pytest_specdec.errors import RequestRefusedError
 from pytest_specdec.judge import Judge
 from pytest_specdec.records import Generation, Reason
-from suites.texts import CODE, GREEDY, LONG, PROSE, REFRAIN
+
+from .texts import CODE, GREEDY, LONG, PROSE, REFRAIN
 
 # One draft model per kind of drafter; arms that the profile or the build lacks are not judged.
 MODEL_DRAFTERS = ["draft@8", "self", "dflash2"]

@@ -9,7 +9,8 @@ from pytest_specdec.comparing import Lossless
 from pytest_specdec.judge import Judge
 from pytest_specdec.records import Json, Reason
 from pytest_specdec.server.client import Client
-from suites.texts import CODE, GREEDY
+
+from .texts import CODE, GREEDY
 
 _LISTED = 3
 # The server prints single precision: this much beside the noise is its rounding.

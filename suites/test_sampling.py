@@ -9,7 +9,8 @@ from pytest_specdec.asking import LiveArm
 from pytest_specdec.comparing import Lossless
 from pytest_specdec.records import Effort, Json
 from pytest_specdec.server.client import Client
-from suites.texts import CODE, PROSE
+
+from .texts import CODE, PROSE
 
 # Drafters that draw and are verified by rejection, where the build has that, and one whose argmax is verified.
 ARMS = ["dflash2", "self+probabilistic", "draft+probabilistic", "mtp+probabilistic"]

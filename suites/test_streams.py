@@ -7,7 +7,8 @@ from pytest_specdec.comparing import Lossless
 from pytest_specdec.judge import Judge
 from pytest_specdec.records import Generation, Json, Reason
 from pytest_specdec.server.client import Client
-from suites.texts import CODE, GREEDY, PROSE, WIDE
+
+from .texts import CODE, GREEDY, PROSE, WIDE
 
 # Most of these characters are several tokens, so that drafts begin and end inside of them.
 _WIDE_WORDS = {**GREEDY, "grammar": 'root ::= ("naïve 漢字 🙂🙃 ")+', "ignore_eos": False, "n_predict": 96}
