@@ -13,7 +13,8 @@ from pytest_specdec.stats.rule import LEAST_PAIRS, Rule
 
 __all__ = ["BLOCKS_PER_ROUND", "Answer", "Question"]
 
-_HOPELESS_ROUNDS = 2  # without one valid pair
+_HOPELESS_ROUNDS = 2  # before them a few void pairs are no pattern
+_LEAST_VALID = 0.25  # share of what is tried that must be valid for a panel to go on
 BLOCKS_PER_ROUND = 2  # forth and back: ABC CBA
 
 
@@ -57,20 +58,28 @@ class Question:
         if self.anchor is None:
             return Answer(self, rows, values, None, self._attempted(cells) < self.wanted)
         decision = decide(values, self.rule, looks=looks)
-        return Answer(self, rows, values, decision, self._may_go_on(rows, rounds) and decision.outcome is Outcome.OPEN)
+        return Answer(
+            self, rows, values, decision, self._may_go_on(cells, rows, rounds) and decision.outcome is Outcome.OPEN
+        )
 
     @property
     def most_pairs(self) -> int:
         """After that many it is no longer open."""
         return self.wanted if self.anchor is None else max(LEAST_PAIRS, self.rule.cap)
 
-    def _may_go_on(self, rows: Sequence[Row], rounds: int) -> bool:
-        """Where guards void every pair, more of them is no evidence."""
-        return bool(rows) or rounds < _HOPELESS_ROUNDS
+    def _may_go_on(self, cells: Mapping[CellKey, Cell], rows: Sequence[Row], rounds: int) -> bool:
+        """Where guards void most of what is measured, as on a device that others use, more of it is no evidence."""
+        if rounds < _HOPELESS_ROUNDS:
+            return True
+        return len(rows) >= _LEAST_VALID * self._attempted(cells, rounds) > 0
 
-    def _attempted(self, cells: Mapping[CellKey, Cell]) -> int:
+    def _attempted(self, cells: Mapping[CellKey, Cell], rounds: int | None = None) -> int:
         """Prompts that every cell has been asked, whether or not a guard voided the answer: a record is one pass."""
-        return min(sum(prompt_of(g.prompt_id) in self.prompts for g in cells[key].generations) for key in self.cells)
+        end = math.inf if rounds is None else rounds * BLOCKS_PER_ROUND
+        return min(
+            sum(prompt_of(g.prompt_id) in self.prompts and g.block < end for g in cells[key].generations)
+            for key in self.cells
+        )
 
     def _expects(self, row: Row) -> bool:
         """A prompt that is not in the record has nothing to be compared with."""
