@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pytest_specdec.lossless import Fork, first_fork
+from pytest_specdec.lossless import Fork, Noise, first_fork
+from pytest_specdec.lossless.noise import BLIND_SHARE, blind_share
 from pytest_specdec.records import Cell, Finding, Generation, Json, Reason, Status
 
 __all__ = ["Builds", "counters_parity", "tokens_parity"]
@@ -33,8 +34,12 @@ class Builds:
         return list(zip(self.before.generations, self.after.generations, strict=True))
 
 
-def tokens_parity(builds: Builds, bound_nats: float) -> Finding:
-    """The lossless rule across builds: the first fork of each prompt is a tie, or a difference with its cause."""
+def tokens_parity(builds: Builds, noise: Noise) -> Finding:
+    """The lossless rule across builds: the first fork of each prompt is a tie, or a difference with its cause.
+
+    A tie is worth something only where few positions could pass for one.
+    """
+    bound_nats = noise.bound_nats
     forks = [fork for fork in (_fork(builds, number) for number in range(len(builds.pairs))) if fork is not None]
     losses = [fork for fork in forks if not fork.is_tie(bound_nats)]
     tokens = sum(len(before.tokens) for before, _ in builds.pairs)
@@ -54,6 +59,10 @@ def tokens_parity(builds: Builds, bound_nats: float) -> Finding:
         detail = "\n".join([_whose_change(builds, losses), *map(_line, losses)])
         return Finding(Status.FAIL, Reason.TOKENS_DIFFER, measured, expected, detail, evidence=evidence)
     measured = f"{len(builds.pairs)} prompts, {compared:.0%} of {tokens} tokens compared, {len(forks)} parted at a tie"
+    blind = blind_share(builds.target_before.generations, noise)
+    if forks and blind > BLIND_SHARE:
+        detail = f"{blind:.1%} of the positions have a gap within the noise: a difference there would pass for a tie"
+        return Finding(Status.INCONCLUSIVE, Reason.NO_POWER, measured, expected, detail, evidence=evidence)
     if compared < _LEAST_COMPARED:
         detail = "the builds round so differently that most text lies behind a tie"
         return Finding(Status.INCONCLUSIVE, Reason.NO_POWER, measured, expected, detail, evidence=evidence)

@@ -16,7 +16,7 @@ ARMS = ["base", "judged"]
 )
 def test_both_builds_say_the_same(arm: str, cells: CellMap, claim: Judge, lossless: Lossless) -> None:
     builds = _builds(arm, cells)
-    claim.judge(tokens_parity(builds, lossless.noise.large_batch.bound_nats))
+    claim.judge(tokens_parity(builds, lossless.noise.large_batch))
 
 
 @pytest.mark.claim(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from pytest_specdec.lossless import Noise
 from pytest_specdec.parity import Builds, counters_parity, tokens_parity
 from pytest_specdec.records import (
     Alternative,
@@ -20,7 +21,7 @@ from pytest_specdec.records import (
     Timings,
 )
 
-BOUND = 0.01
+NOISE = Noise(largest_nats=0.005, mean_nats=0.0, positions=2000, flips=0, unscored=0, widths=(8,))
 TOKENS = tuple(range(10, 30))
 
 
@@ -59,7 +60,7 @@ def _builds(after: Cell, target_before: Cell | None = None, target_after: Cell |
 
 
 def test_the_same_tokens_pass() -> None:
-    finding = tokens_parity(_builds(_cell("new", "dflash2")), BOUND)
+    finding = tokens_parity(_builds(_cell("new", "dflash2")), NOISE)
     assert finding.status is Status.PASS
     assert finding.evidence["compared_share"] == 1.0
 
@@ -70,13 +71,20 @@ def test_the_same_tokens_pass() -> None:
 )
 def test_a_second_choice_within_the_noise_is_a_tie(position: int, gap_nats: float, status: Status) -> None:
     target = _cell("base", "base", gaps=_gaps(position, 77, gap_nats))
-    finding = tokens_parity(_builds(_cell("new", "dflash2", _parted(position, 77)), target), BOUND)
+    finding = tokens_parity(_builds(_cell("new", "dflash2", _parted(position, 77)), target), NOISE)
     assert finding.status is status
+
+
+def test_a_tie_says_nothing_where_most_positions_could_be_one() -> None:
+    gaps = [Alternative(77 if n == 15 else 0, 0.005) for n in range(len(TOKENS))]
+    finding = tokens_parity(_builds(_cell("new", "dflash2", _parted(15, 77)), _cell("base", "base", gaps=gaps)), NOISE)
+    assert finding.status is Status.INCONCLUSIVE
+    assert "100.0% of the positions" in finding.detail
 
 
 def test_a_third_choice_is_no_tie_however_near_the_second_is() -> None:
     target = _cell("base", "base", gaps=_gaps(15, 78, 0.001))
-    finding = tokens_parity(_builds(_cell("new", "dflash2", _parted(15, 77)), target), BOUND)
+    finding = tokens_parity(_builds(_cell("new", "dflash2", _parted(15, 77)), target), NOISE)
     assert finding.status is Status.FAIL
     assert finding.reason is Reason.TOKENS_DIFFER
 
@@ -85,11 +93,11 @@ def test_the_gap_may_be_known_from_the_new_build_alone() -> None:
     other = _parted(15, 77)
     target_after = _cell("new", "base", other, _gaps(15, TOKENS[15], 0.005))
     builds = _builds(_cell("new", "dflash2", other), _cell("base", "base"), target_after)
-    assert tokens_parity(builds, BOUND).status is Status.PASS
+    assert tokens_parity(builds, NOISE).status is Status.PASS
 
 
 def test_where_nobody_knows_the_gap_a_difference_is_a_difference() -> None:
-    assert tokens_parity(_builds(_cell("new", "dflash2", _parted(15, 77))), BOUND).status is Status.FAIL
+    assert tokens_parity(_builds(_cell("new", "dflash2", _parted(15, 77))), NOISE).status is Status.FAIL
 
 
 @pytest.mark.parametrize(
@@ -100,13 +108,13 @@ def test_speculation_is_blamed_only_where_the_target_still_says_the_same(
     target_tokens: tuple[int, ...], cause: str
 ) -> None:
     target_after = _cell("new", "base", target_tokens)
-    finding = tokens_parity(_builds(_cell("new", "dflash2", _parted(15, 77)), None, target_after), BOUND)
+    finding = tokens_parity(_builds(_cell("new", "dflash2", _parted(15, 77)), None, target_after), NOISE)
     assert finding.detail.startswith(cause)
 
 
 def test_a_change_of_the_target_is_named() -> None:
     before, after = _cell("base", "base"), _cell("new", "base", _parted(15, 77))
-    finding = tokens_parity(Builds(before, after, before, after), BOUND)
+    finding = tokens_parity(Builds(before, after, before, after), NOISE)
     assert finding.detail.startswith("cause: the target itself says something else")
 
 
