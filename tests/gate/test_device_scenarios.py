@@ -219,7 +219,7 @@ def test_memory_that_is_not_released(scene: Scene) -> None:
 
 
 def test_a_lost_device(scene: Scene) -> None:
-    verdict = scene.play(COOL + "fail * 15 400\n")
+    verdict = scene.play(COOL + "fail * 15 120\n")
     assert (verdict["status"], verdict["reason"]) == ("void", "device_failed")
     assert "GPU is lost" in verdict["measured"] + verdict["detail"]
     assert "look for Xid lines" in verdict["detail"]
