@@ -39,8 +39,8 @@ from pytest_specdec.report import (
     nothing_judged,
     results_document,
     summary_lines,
+    table_lines,
     to_properties,
-    verdict_line,
     word_of,
 )
 from pytest_specdec.report.data import RESULTS, read_report
@@ -173,10 +173,9 @@ def show_plan(config: pytest.Config, settings: Settings, profile: Profile, claim
 def summarise(terminal: pytest.TerminalReporter, config: pytest.Config) -> None:
     """The verdict table, the reasons, what was recorded, and how to do it again."""
     verdicts = config.stash[VERDICTS]
-    width = max(len(verdict.claim) for _, verdict in verdicts)
     terminal.section("claims about speculative decoding")
-    for _, verdict in verdicts:
-        terminal.write_line(verdict_line(verdict, width), **_COLOURS[word_of(verdict)])
+    for word, line in table_lines([verdict for _, verdict in verdicts]):
+        terminal.write_line(line, **_COLOURS[word])
     _write_reasons(terminal, config)
     terminal.write_line("")
     for line in (*summary_lines([verdict for _, verdict in verdicts]), *config.stash[NOTES]):
@@ -189,11 +188,12 @@ def summarise(terminal: pytest.TerminalReporter, config: pytest.Config) -> None:
 
 
 def _write_reasons(terminal: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """FAIL is told by pytest's own section of failures; the other words are told here, each cause once."""
+    """FAIL is told by pytest's section of failures, NOT JUDGED by the table; the others here, each cause once."""
     told: set[str] = set()
     for _, verdict in config.stash[VERDICTS]:
-        remark = verdict.status is Status.PASS and verdict.detail
-        if verdict.status is Status.FAIL or (verdict.status is Status.PASS and not remark) or verdict.detail in told:
+        told_elsewhere = verdict.status in (Status.FAIL, Status.NOT_JUDGED)
+        plain = verdict.status is Status.PASS and not verdict.detail
+        if told_elsewhere or plain or verdict.detail in told:
             continue
         told.add(verdict.detail)
         terminal.write_line("")

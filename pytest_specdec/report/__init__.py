@@ -2,7 +2,7 @@
 
 from pytest_specdec.report.properties import from_properties, to_properties
 from pytest_specdec.report.results import results_document
-from pytest_specdec.report.text import explanation, nothing_judged, summary_lines, verdict_line, word_of
+from pytest_specdec.report.text import explanation, nothing_judged, summary_lines, table_lines, word_of
 
 __all__ = [
     "explanation",
@@ -10,7 +10,7 @@ __all__ = [
     "nothing_judged",
     "results_document",
     "summary_lines",
+    "table_lines",
     "to_properties",
-    "verdict_line",
     "word_of",
 ]

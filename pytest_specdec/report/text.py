@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -9,7 +10,7 @@ from pytest_specdec.records import Reason, Status, Verdict
 from pytest_specdec.report.data import ReportData
 from pytest_specdec.report.escape import one_line, printable
 
-__all__ = ["explanation", "nothing_judged", "summary_lines", "verdict_line", "whole_report", "word_of"]
+__all__ = ["explanation", "nothing_judged", "summary_lines", "table_lines", "verdict_line", "whole_report", "word_of"]
 
 _WORDS = {
     Status.PASS: "PASS",
@@ -18,6 +19,7 @@ _WORDS = {
     Status.VOID: "VOID",
     Status.NOT_JUDGED: "NOT JUDGED",
 }
+_WRAP = 110
 _ORDER = (Status.FAIL, Status.VOID, Status.INCONCLUSIVE, Status.NOT_JUDGED, Status.PASS)
 
 
@@ -33,6 +35,32 @@ def verdict_line(verdict: Verdict, width: int) -> str:
     return f"{word_of(verdict):<12} {claim:<{width}}  {measured}; expected {expected}  [{source}]"
 
 
+def table_lines(verdicts: Sequence[Verdict]) -> list[tuple[str, str]]:
+    """Word and line of each verdict; those that are not judged for one and the same cause share their lines."""
+    judged = [verdict for verdict in verdicts if verdict.status is not Status.NOT_JUDGED]
+    width = max((len(one_line(verdict.claim)) for verdict in judged), default=0)
+    lines = [(word_of(verdict), verdict_line(verdict, width)) for verdict in judged]
+    unjudged = [verdict for verdict in verdicts if verdict.status is Status.NOT_JUDGED]
+    for cause in dict.fromkeys(map(_cause, unjudged)):
+        claims = [verdict for verdict in unjudged if _cause(verdict) == cause]
+        lines += [(_WORDS[Status.NOT_JUDGED], line) for line in _not_judged(claims)]
+    return lines
+
+
+def _cause(verdict: Verdict) -> tuple[str, ...]:
+    return verdict.reason, verdict.expected, verdict.detail, verdict.remedy
+
+
+def _not_judged(claims: Sequence[Verdict]) -> list[str]:
+    """The claims that share a cause, and the cause."""
+    first = claims[0]
+    named = textwrap.wrap(", ".join(one_line(verdict.claim) for verdict in claims), _WRAP, break_long_words=False)
+    why = f"wanted {one_line(first.expected)}: {printable(first.detail)}".rstrip(": ").splitlines()
+    head = f"{_WORDS[Status.NOT_JUDGED]:<12} ({first.reason}) "
+    lines = [head + named[0], *(f"{'':<12} {line}" for line in named[1:]), *(f"{'':<12}   {line}" for line in why)]
+    return [*lines, f"{'':<12}   remedy: {one_line(first.remedy)}"] if first.remedy else lines
+
+
 def explanation(verdict: Verdict) -> str:
     """All of a verdict that is not a plain pass, over several lines."""
     lines = [
@@ -46,15 +74,15 @@ def explanation(verdict: Verdict) -> str:
 
 def whole_report(report: ReportData) -> str:
     """A run as it stood on the screen at its end."""
-    width = max((len(verdict.claim) for verdict in report.verdicts), default=0)
-    told = [v for v in report.verdicts if v.status is not Status.PASS or v.detail]
+    judged = [v for v in report.verdicts if v.status is not Status.NOT_JUDGED]
+    told = [v for v in judged if v.detail or v.status is not Status.PASS]
     lines = [
         f"run {one_line(report.run)}, {one_line(report.started)}",
         f"build {one_line(report.build.label)} ({one_line(report.build.location)}; {one_line(report.build.why)})",
         *([f"compared with {one_line(report.base.label)} ({one_line(report.base.location)})"] if report.base else []),
         f"profile {one_line(report.profile)} on {one_line(report.device)}, {one_line(report.machine)}",
         "",
-        *(verdict_line(verdict, width) for verdict in report.verdicts),
+        *(line for _, line in table_lines(report.verdicts)),
         *(line for verdict in told for line in ("", explanation(verdict))),
         "",
         *summary_lines(report.verdicts),
