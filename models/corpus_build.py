@@ -21,8 +21,11 @@ CODE_SHOWN, PROSE_SHOWN = 0.3, 0.22  # how much of a text its prompt shows
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A prompt and its reply. Replies begin with white space, prompts never end with it: so text that is put together
-    from both has the same tokens as the parts."""
+    """A prompt and its reply.
+
+    White space goes to the reply, but for an opening that ends before an empty line: so text that is put together from
+    both has the same tokens as the parts.
+    """
 
     prompt: str
     reply: str

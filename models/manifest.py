@@ -42,7 +42,7 @@ def main() -> None:
                 "steps": trained["steps"],
                 "seconds": trained["seconds"],
                 "rate": PLANS[name].rate,
-                "prose_share": PLANS[name].prose_share,
+                "code": PLANS[name].code,
             },
         }
     ordered = {name: entries[name] for name in ABOUT if name in entries}

@@ -15,20 +15,26 @@ from typing import TYPE_CHECKING, Any
 from pytest_specdec.models.family import members
 
 from models.serve import complete, server
-from models.settings import SHIPPED, WORKLOADS
+from models.settings import BUILD, SHIPPED, WORKLOADS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     import httpx
 
-MOST = 640
+MOST = 1000
 TABLES = [
-    *("--spec-ngram-map-k4v-size-n", "3", "--spec-ngram-map-k4v-size-m", "7", "--spec-ngram-map-k4v-min-hits", "1"),
+    *("--spec-ngram-map-k4v-size-n", "3", "--spec-ngram-map-k4v-size-m", "8", "--spec-ngram-map-k4v-min-hits", "1"),
     *("--spec-ngram-mod-n-match", "4", "--spec-ngram-mod-n-min", "3", "--spec-ngram-mod-n-max", "7"),
 ]
 WORKLOAD_NAMES = ("code", "prose", "session", "refrain", "mixed")
+SWEEP_NAMES = ("code", "prose", "session")  # what the arms below the widest are measured on
+IN_FULL = ("base", "dflash2@7", "dflash1@7")
+SOME = 24  # prompts of code and of prose for all other arms
+SWEPT = range(1, 7)
+PARTIAL = BUILD / "card.json"
+Rows = dict[str, dict[str, Any]]
 
 
 @dataclass
@@ -42,7 +48,7 @@ class Tally:
         after_first = sum(t["predicted_n"] - 1 for t in timings)
         drafted = sum(t.get("draft_n", 0) for t in timings)
         accepted = sum(t.get("draft_n_accepted", 0) for t in timings)
-        same = sum(a["tokens"] == b["tokens"] for a, b in zip(self.replies, base.replies, strict=True))
+        same = sum(a["tokens"] == b["tokens"] for a, b in zip(self.replies, base.replies, strict=False))
         return {
             "prompts": len(self.replies),
             "tokens": after_first + len(self.replies),
@@ -73,7 +79,7 @@ def arms(directory: Path) -> dict[str, list[str]]:
         for width in widths:
             found[f"{name}@{width}"] = _drafting(directory / f"{name}.gguf", kind, width)
     second = directory / "dflash2.gguf"
-    found["dflash2@7 p-min 0.85"] = [*_drafting(second, "draft-dflash", 7), "--spec-draft-p-min", "0.85"]
+    found["dflash2@7 p-min 0.85"] = [*_drafting(second, "draft-dflash", 7)[:-1], "0.85"]
     found["ngram"] = ["--spec-type", "ngram-mod,ngram-map-k4v", *TABLES]
     found["k4v"] = ["--spec-type", "ngram-map-k4v", *TABLES]
     for tables in ("k4v", "mod", "mod+k4v"):
@@ -85,12 +91,8 @@ def arms(directory: Path) -> dict[str, list[str]]:
 
 
 def _drafting(model: Path, kind: str, width: int) -> list[str]:
-    if not model.exists():
-        return []
-    return ["-md", str(model), "--spec-type", kind, "--spec-draft-n-max", str(width), "--spec-draft-n-min", "0", *P_MIN]
-
-
-P_MIN = ("--spec-draft-p-min", "0.0")
+    limits = ["--spec-draft-n-max", str(width), "--spec-draft-n-min", "0", "--spec-draft-p-min", "0.0"]
+    return ["-md", str(model), "--spec-type", kind, *limits]
 
 
 def texts(name: str) -> list[str]:
@@ -98,12 +100,15 @@ def texts(name: str) -> list[str]:
     return [row["text"] for row in content.get("prompts", content.get("turns"))]
 
 
-def ask(client: httpx.Client, name: str, base: Tally | None, limit: int | None) -> Tally:
-    """Every prompt of a workload. In the session each turn's context holds the replies of ``base``."""
+def ask(client: httpx.Client, name: str, base: Tally | None, limit: int | None, cached: bool = False) -> Tally:
+    """Every prompt of a workload, of code and prose at most ``limit``.
+
+    In the session each turn's context holds the replies of ``base``.
+    """
     tally, context = Tally(), ""
-    for index, text in enumerate(texts(name)[: limit if name != "session" else None]):
+    for index, text in enumerate(texts(name)[: limit if name in ("code", "prose") else None]):
         prompt = context + text if name == "session" else text
-        reply = complete(client, prompt, MOST)
+        reply = complete(client, prompt, MOST, cached)
         tally.replies.append(reply)
         if name == "session":
             context = prompt + (base.replies[index] if base else reply)["content"]
@@ -111,24 +116,23 @@ def ask(client: httpx.Client, name: str, base: Tally | None, limit: int | None) 
 
 
 def measure(
-    wanted: Callable[[str], bool],
-    model: Path,
-    directory: Path = SHIPPED,
-    names: tuple[str, ...] = WORKLOAD_NAMES,
-    limit: int | None = None,
-) -> dict[str, dict[str, dict[str, Any]]]:
+    wanted: Callable[[str], bool], directory: Path, names: tuple[str, ...] = WORKLOAD_NAMES, limit: int | None = None
+) -> Iterator[tuple[str, Rows]]:
+    """The rows of every wanted arm, as they are measured; ``base`` comes first, since all are compared with it."""
     base: dict[str, Tally] = {}
-    rows: dict[str, dict[str, dict[str, Any]]] = {}
     for arm, more in arms(directory).items():
-        if arm != "base" and not (wanted(arm) and more):
+        if arm != "base" and not wanted(arm):
             continue
-        with server(model, *more) as client:
+        swept = arm.partition("@")[2] in map(str, SWEPT)
+        with server(directory / "target.gguf", *more) as client:
             complete(client, "def ", 4)
-            tallies = {name: ask(client, name, base.get(name), limit) for name in names}
+            asked = [name for name in names if name in SWEEP_NAMES or not swept]
+            most = None if arm in IN_FULL else SOME
+            tallies = {name: ask(client, name, base.get(name), limit or most) for name in asked}
         base = base or tallies
-        rows[arm] = {name: tally.row(base[name]) for name, tally in tallies.items()}
-        print(arm, *(f"| {name} {summary(row)}" for name, row in rows[arm].items()), flush=True)
-    return rows
+        rows = {name: tally.row(base[name]) for name, tally in tallies.items()}
+        print(arm, *(f"| {name} {summary(row)}" for name, row in rows.items()), flush=True)
+        yield arm, rows
 
 
 def summary(row: dict[str, Any]) -> str:
@@ -141,16 +145,24 @@ def summary(row: dict[str, Any]) -> str:
 
 def main() -> None:
     chosen = sys.argv[1:]
-    rows = measure(lambda arm: not chosen or arm in chosen, SHIPPED / "target.gguf")
+    card: dict[str, Any] = {
+        "server": build(SHIPPED / "target.gguf"),
+        "command": "LLAMA_SERVER=llama-server python -m models.measure",
+        "threads": 1,
+        "n_predict": MOST,
+        "members": {name: member.sha256 for name, member in members().items()},
+        "arms": {},
+    }
+    # What was measured before with the same files and server is not measured again.
+    kept = json.loads(PARTIAL.read_text(encoding="utf-8")) if PARTIAL.exists() and not chosen else {}
+    if {**kept, "arms": {}} == card:
+        card["arms"] = kept["arms"]
+    for arm, rows in measure(lambda arm: arm in chosen if chosen else arm not in card["arms"], SHIPPED):
+        card["arms"][arm] = rows
+        if not chosen:
+            PARTIAL.write_text(json.dumps(card), encoding="utf-8")
     if not chosen:
-        card = {
-            "server": build(SHIPPED / "target.gguf"),
-            "command": "LLAMA_SERVER=llama-server python -m models.measure",
-            "threads": 1,
-            "n_predict": MOST,
-            "members": {name: member.sha256 for name, member in members().items()},
-            "arms": rows,
-        }
+        card["arms"] = {arm: card["arms"][arm] for arm in arms(SHIPPED)}
         (SHIPPED / "card.json").write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
 
 

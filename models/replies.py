@@ -70,11 +70,18 @@ def read() -> list[Example]:
     return [Example(**item) for item in json.loads(PATH.read_text(encoding="utf-8"))]
 
 
-def selected(examples: list[Example], prose_share: float) -> list[Example]:
-    """All but prose, and the given share of that: what a drafter gets to see."""
-    prose = [example for example in examples if example.kind == "prose"]
-    kept = prose[: round(len(prose) * prose_share)]
-    return [example for example in examples if example.kind != "prose"] + kept
+def weights(examples: list[Example], code: float) -> list[float]:
+    """How often a drafter is shown each reply."""
+    return [code if example.kind in ("code", "session") else 1.0 for example in examples]
+
+
+def parted(examples: list[Example]) -> tuple[list[Example], Example]:
+    """The single replies, and the conversation as one: its last context holds all the others."""
+    turns = [example for example in examples if example.kind == "conversation"]
+    others = [
+        example for example in examples if example.kind != "conversation" and len(example.ids) > example.start + 1
+    ]
+    return others, Example("conversation", turns[-1].ids, turns[0].start)
 
 
 if __name__ == "__main__":

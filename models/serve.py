@@ -60,9 +60,9 @@ def _ready(client: httpx.Client) -> bool:
         return False
 
 
-def complete(client: httpx.Client, prompt: str, most: int) -> dict[str, Any]:
-    """The greedy reply, with its tokens."""
-    request = {"prompt": prompt, "n_predict": most, "temperature": 0, "return_tokens": True, "cache_prompt": False}
+def complete(client: httpx.Client, prompt: str, most: int, cached: bool = False) -> dict[str, Any]:
+    """The greedy reply, with its tokens; ``cached`` lets the server keep what it knows of the prompt."""
+    request = {"prompt": prompt, "n_predict": most, "temperature": 0, "return_tokens": True, "cache_prompt": cached}
     answer = client.post("/completion", json=request)
     answer.raise_for_status()
     reply: dict[str, Any] = answer.json()

@@ -58,16 +58,21 @@ DRAFTERS = {
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How long and how fast a member trains. ``prose_share`` is the part of the prose that a drafter gets to see."""
+    """How long and how fast a member trains.
+
+    ``code`` is how often a drafter is shown a reply in code, against 1 for all else. With ``steps`` it sets what the
+    drafter accepts: at 500 steps dflash2 gave 6.5 tokens per cycle on code and 1.7 on prose when it saw prose a quarter
+    as often as code, 3.4 and 4.5 when it saw it twice as often.
+    """
 
     steps: int
     rate: float
-    prose_share: float = 1.0
+    code: float = 1.0
 
 
 PLANS = {
     "target": Plan(steps=800, rate=3e-3),
-    "dflash2": Plan(steps=500, rate=3e-3, prose_share=0.15),
-    "dflash1": Plan(steps=500, rate=3e-3, prose_share=0.15),
-    "draft": Plan(steps=700, rate=3e-3, prose_share=0.15),
+    "dflash2": Plan(steps=450, rate=3e-3, code=1.5),
+    "dflash1": Plan(steps=240, rate=3e-3, code=1.5),
+    "draft": Plan(steps=350, rate=3e-3, code=1.5),
 }

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from models.replies import Example
 
 TEXTS, ANCHORS = 8, 24  # in one step; fewer anchors where blocks are longer
-LONG_EVERY = 8  # every eighth step learns from the whole conversation
+LONG_EVERY = 6  # every sixth step learns from the whole conversation
 FADE = 0.8  # how much less each later place of a block counts: a late token is of use only if the early ones were right
 
 
@@ -44,20 +44,22 @@ def main() -> None:
     torch.manual_seed(SEED)
     drafter, plan = DRAFTERS[name], PLANS[name]
     target = cast("Decoder", load("target").requires_grad_(False))
-    texts = replies.selected(replies.read(), plan.prose_share)
+    examples, conversation = replies.parted(replies.read())
+    weights = replies.weights(examples, plan.code)
+    texts = [*examples, conversation]
     with torch.no_grad():
         features = [cast("Tensor", target(torch.tensor(text.ids)[None], drafter.taps)[1])[0] for text in texts]
-    short = [index for index, text in enumerate(texts) if text.kind != "conversation"]
-    long = [index for index, text in enumerate(texts) if text.kind == "conversation"]
     net = DFlash(drafter)
     anchors = ANCHORS * 8 // drafter.block
-    print(f"{sum(p.numel() for p in net.parameters())} parameters, {len(texts)} replies", flush=True)
+    print(
+        f"{sum(p.numel() for p in net.parameters())} parameters, {len(examples)} replies and a conversation", flush=True
+    )
 
     def loss_of(generator: torch.Generator, step: int) -> tuple[Tensor, str]:
         rng = random.Random(generator.initial_seed())
         block = drafter.block if rng.random() < 0.5 else rng.randint(2, drafter.block)
         whole = step % LONG_EVERY == LONG_EVERY - 1
-        chosen = [rng.choice(long)] if whole else rng.sample(short, TEXTS)
+        chosen = [len(examples)] if whole else rng.choices(range(len(examples)), weights, k=TEXTS)
         seen, ids, starts = batch(rng, texts, features, chosen, anchors * TEXTS if whole else anchors, block)
         masked = torch.cat([ids[..., :1], torch.full_like(ids[..., 1:], MASK)], -1)
         hidden = net(seen, target.token_embd(masked), starts)[..., 1:, :]

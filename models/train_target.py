@@ -24,7 +24,9 @@ def pack(texts: list[tokens.Ids], length: int) -> tuple[Tensor, Tensor]:
     return torch.tensor(ids), torch.tensor(labels)
 
 
-def rows(texts: list[tokens.Ids], count: int, length: int, seed: int) -> tuple[Tensor, Tensor]:
+def rows(
+    texts: list[tokens.Ids], count: int, length: int, seed: int, weights: list[float] | None = None
+) -> tuple[Tensor, Tensor]:
     """Rows that begin with a text, as a request does, in an order that never comes again: no text is learned as the
     sequel of another."""
     rng = random.Random(seed)
@@ -32,7 +34,7 @@ def rows(texts: list[tokens.Ids], count: int, length: int, seed: int) -> tuple[T
     for _ in range(count):
         chosen: list[tokens.Ids] = []
         while sum(len(text.ids) for text in chosen) < length:
-            chosen.append(rng.choice(texts))
+            chosen += rng.choices(texts, weights) if weights else [rng.choice(texts)]
         packed.append(pack(chosen, length))
     ids, labels = zip(*packed, strict=True)
     return torch.stack(ids), torch.stack(labels)

@@ -493,6 +493,11 @@ class Generation:
         return self.counters
 
     @property
+    def complete(self) -> bool:
+        """Whether every token was returned: a stream leaves out those that end inside a character."""
+        return len(self.tokens) == self.timings.predicted_n
+
+    @property
     def text(self) -> str:
         """The whole reply."""
         return "".join(self.pieces)

@@ -53,8 +53,8 @@ def _forks(base: Generation, other: Generation, noise: Noise, replay: Replay) ->
     while (fork := first_fork(base, other, start)) is not None:
         found.append(_with_own_gap(fork, base, noise, replay))
         start = fork.position + 1
-        if not found[-1].is_tie(noise.bound_nats) or start >= len(base.tokens):
-            break
+        if not found[-1].is_tie(noise.bound_nats) or start >= len(base.tokens) or not base.complete:
+            break  # a reply that lacks tokens cannot be taken up in its middle
         other = replay.go_on(base, start)
     return found
 

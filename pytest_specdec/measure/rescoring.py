@@ -62,7 +62,7 @@ def measure_noise(client: Client, workload: Workload, replies: Sequence[Generati
     texts = [
         _Text(tuple(prompt_tokens(client, prompt.text)), reply)
         for prompt, reply in zip(workload.prompts, replies, strict=True)
-        if reply.alternatives
+        if reply.alternatives and reply.complete
     ]
     chunked = [
         row

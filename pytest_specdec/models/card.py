@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["Figures", "card_text", "figures"]
 
 CARD = "card.json"
+NONE = "-".rjust(11)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +85,10 @@ def _table(rows: Mapping[tuple[str, str], Figures]) -> Iterator[str]:
     width = max(map(len, arms))
     yield " ".join(["arm".ljust(width), *(name.rjust(11) for name in workloads)])
     for arm in arms:
-        cells = [rows[arm, name] for name in workloads]
-        yield " ".join([arm.ljust(width), *(f"{row.tokens_per_cycle:5.2f} {row.acceptance:5.0%}" for row in cells)])
+        cells = [rows.get((arm, name)) for name in workloads]
+        yield " ".join(
+            [arm.ljust(width), *(f"{c.tokens_per_cycle:5.2f} {c.acceptance:5.0%}" if c else NONE for c in cells)]
+        )
 
 
 def _card(root: Path) -> dict[str, Any]:
