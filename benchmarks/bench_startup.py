@@ -33,8 +33,8 @@ def project(tmp_path: Path) -> Path:
 
 def run(project: Path, arguments: tuple[str, ...]) -> None:
     subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", *arguments], cwd=project, env=clean_environment(SPECDEC_LLAMA_SERVER=""), check=True,
-        stdout=subprocess.DEVNULL,
+        [sys.executable, "-m", "pytest", "-q", *arguments], cwd=project, check=True, stdout=subprocess.DEVNULL,
+        env=clean_environment(SPECDEC_LLAMA_SERVER=""),
     )  # fmt: skip
 
 
