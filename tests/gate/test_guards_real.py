@@ -30,7 +30,7 @@ from pytest_specdec.workloads import load as load_workload
 PROFILE = load("tiny")
 GREEDY: Mapping[str, Json] = {"temperature": 0.0, "cache_prompt": False}
 PROSE = "There is a story about the harbor wall that is told only in winter."
-LOOPING = "la la la la la la la la la la la la la la la la la la la la la la la la"
+LOOPING = "\n" * 6
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def cell_of(arm: str, *generations: Generation) -> Cell:
 
 def test_a_loop_behind_the_natural_stop(servers: LaunchedServers) -> None:
     with client_of(servers) as client:
-        generation = client.generate(LOOPING, {**GREEDY, "n_predict": 400, "ignore_eos": True})
+        generation = client.generate(LOOPING, {**GREEDY, "n_predict": 1000, "ignore_eos": True})
     assert Reason.DEGENERATE_LOOP in reasons(generation)
 
 
