@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING
 from pytest_specdec.baseline import Record, compare
 from pytest_specdec.baseline.entries import Direction, Entry
 from pytest_specdec.errors import SuiteError
-from pytest_specdec.records import Cell, Claim, Estimate, FigureKind, Finding, Json, Reason, Status, UpdateBaseline
+from pytest_specdec.records import (
+    Cell,
+    Claim,
+    ClaimKind,
+    Estimate,
+    FigureKind,
+    Finding,
+    Json,
+    Reason,
+    Status,
+    UpdateBaseline,
+)
 
 if TYPE_CHECKING:
     from pytest_specdec.session import Run
@@ -175,7 +186,9 @@ class BaselineJudge:
         measured = f"{record.value:.3f} {record.unit}"
         remedy = "record it with --specdec-update-baseline=new"
         evidence: dict[str, Json] = {"value": record.value}
-        if self._run.baselines.has_records:
+        stored = self._run.baselines
+        timed = self._judge.claim.kind is ClaimKind.SPEED
+        if stored.has_speed_records if timed else stored.has_records:
             return Finding(
                 Status.FAIL, Reason.RECORD_MISSING, measured, f"a record in {self._run.baselines.path}",
                 "other claims have records on this device, so that one is missing is a fault", remedy, evidence,
