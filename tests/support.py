@@ -21,8 +21,9 @@ from pytest_specdec.records import CellKey, Counters, Generation, Mode, StopType
 ROOT = Path(__file__).resolve().parent.parent
 PATIENCE_S = 120.0  # for whatever a busy machine makes slow
 
-# What a developer may have set must not reach the runs under test, and other plugins only cost time there.
-SCRUBBED = ("LLAMA_SERVER", "LLAMA_API_KEY", "LLAMA_CACHE", "PYTEST_ADDOPTS")
+# What a developer may have set must not reach the runs under test, and other plugins only cost time there. Where CI is
+# set pytest tells every failure whole a second time.
+SCRUBBED = ("BUILD_NUMBER", "CI", "LLAMA_SERVER", "LLAMA_API_KEY", "LLAMA_CACHE", "PYTEST_ADDOPTS")
 SETTINGS = {
     "SPECDEC_LLAMA_SERVER": "embedded",
     "PYTEST_ADDOPTS": "-p no:anyio -p no:hypothesispytest -p no:benchmark -p no:cacheprovider",
