@@ -170,7 +170,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     try:
         server = Server(parameters)
-    except Exception as error:
+    except RuntimeError as error:
         print(f"embedded server: {error}", file=sys.stderr)  # noqa: T201  the log is this process's only output
         return 1
     stopping.wait()
