@@ -10,7 +10,16 @@ import html
 import re
 import unicodedata
 
-__all__ = ["annotation_data", "annotation_property", "code", "cut", "one_line", "preformatted", "printable"]
+__all__ = [
+    "annotation_data",
+    "annotation_property",
+    "code",
+    "cut",
+    "one_line",
+    "preformatted",
+    "printable",
+    "spreadsheet_text",
+]
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 # GitHub's runner takes commands from any line that begins so, after blanks too, and those of the old form anywhere.
@@ -18,6 +27,7 @@ _COMMAND_AT_START = re.compile(r"^(\s*)(?=::)", re.MULTILINE)
 _OLD_COMMAND = re.compile(r"##(?=\[)")
 # All else is written as a character reference: no Markdown, no HTML, no autolink can arise from what is left.
 _NEEDS_NO_REFERENCE = re.compile(r"[^\W_]|[ ,;=%/()+−±≤≥→…'-]")
+_FORMULA = ("=", "+", "-", "@")  # how a spreadsheet knows one
 _NOT_TEXT = frozenset({"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"})  # controls, bidirectional overrides, line separators
 
 
@@ -50,6 +60,12 @@ def code(text: str) -> str:
 def preformatted(text: str) -> str:
     """Several lines of Markdown: a block that only its own closing tag can end, and no text can hold that tag."""
     return f"<pre>\n{html.escape(printable(text))}\n</pre>"
+
+
+def spreadsheet_text(text: str) -> str:
+    """A cell of a table that a spreadsheet may open: on one line, and never a formula."""
+    line = one_line(text)
+    return f"'{line}" if line.startswith(_FORMULA) else line
 
 
 def annotation_data(text: str) -> str:

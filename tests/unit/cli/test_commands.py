@@ -51,6 +51,43 @@ def test_the_latest_run_is_reported(tmp_path: Path) -> None:
     assert _run("report", "--markdown", cwd=tmp_path).stdout.startswith("## ✅ Speculative decoding: 1 claims: 1 pass")
 
 
+def _figure(folder: Path, name: str) -> Path:
+    return _results(folder, name, verdicts=[document()["verdicts"][0] | {"evidence": {"value": 4.5}}])
+
+
+@pytest.mark.parametrize("arguments", [["--csv"], ["--csv", "-"], ["--csv", "figures.csv"]])
+def test_the_figures_of_a_run_are_a_table(arguments: list[str], tmp_path: Path) -> None:
+    done = _run("report", str(_figure(tmp_path, "one")), *arguments, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    file = tmp_path / "figures.csv"
+    assert file.exists() == (arguments[-1] == "figures.csv")
+    header, row = (file.read_text("utf-8") if file.exists() else done.stdout).splitlines()
+    assert header.startswith("run,profile,device,build,")
+    assert row == "one,tiny,cpu,b1,,,new,c,value,4.5,,,,,pass"
+    assert done.stdout == "" or not file.exists()
+
+
+@pytest.mark.parametrize(
+    ("run", "file", "why"),
+    [
+        (["nosuch"], "-", "no such file"),
+        ([], "no/such/folder.csv", "No such file or directory"),
+        ([], ".specdec/runs/one", "that is a directory"),
+        ([], ".specdec/runs/one/results.json", "a run keeps its results under that name"),
+    ],
+)
+def test_figures_that_cannot_be_had_or_written_are_told(run: list[str], file: str, why: str, tmp_path: Path) -> None:
+    results = _figure(tmp_path, "one") / "results.json"
+    before = results.read_bytes()
+    done = _run("report", *run, "--csv", file, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert (run or [file])[0] in done.stderr
+    assert why in done.stderr
+    assert "remedy:" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert results.read_bytes() == before
+
+
 @pytest.mark.parametrize("text", ["", "{", '{"schema": 7}'])
 def test_results_that_cannot_be_read_are_no_traceback(text: str, tmp_path: Path) -> None:
     path = tmp_path / "results.json"
