@@ -62,16 +62,16 @@ def _finding(run: Run, claim: Claim, judge: Judge | None, error: BaseException |
 
 
 def _of_passed_test(judge: Judge | None) -> Finding:
-    if judge is not None and judge.findings:
-        return _merged(judge.findings)
     if judge is not None and judge.measured_something:
-        return Finding(Status.PASS, Reason.HELD, "the test's own assertions", "that they hold")
+        held = Finding(Status.PASS, Reason.HELD, "the test's own assertions", "that they hold")
+        return _merged(judge.findings) if judge.findings else held
+    # What a test says without having asked for anything is no measurement.
     return Finding(
         Status.FAIL,
         Reason.NOTHING_MEASURED,
         "nothing",
         "a measurement",
-        "the test judged nothing",
+        "the test measured nothing",
         "ask the fixtures cells, contrast or server for something, and judge it",
     )
 

@@ -12,8 +12,9 @@ CLAIM = """
 import pytest
 
 @pytest.mark.claim("a", source="t", arm="base", on="mixed")
-def test_a(claim, request):
+def test_a(claim, request, server):
     from pytest_specdec.keys import SETTINGS
+    server.start()
     claim.holds(True, measured=repr(request.config.stash[SETTINGS]), expected="settings")
 """
 

@@ -21,7 +21,8 @@ def finding(status, reason):
                    {"number": 1.5, "text": "ü"})
 
 @pytest.mark.claim("held", source="test", arm="base", on="mixed")
-def test_held(claim):
+def test_held(claim, server):
+    server.start()
     claim.holds(True, measured="7 of 7", expected="7", evidence={"seven": 7})
 
 @pytest.mark.claim("failed", source="test", arm="base", on="mixed")
@@ -49,7 +50,8 @@ def test_known(claim):
     claim.judge(finding(Status.FAIL, Reason.COUNTERS_DISAGREE))
 
 @pytest.mark.claim("gone", source="test", arm="base", on="mixed")
-def test_gone(claim):
+def test_gone(claim, server):
+    server.start()
     claim.holds(True, measured="as it should", expected="that")
 
 @pytest.mark.claim("asserted", source="test", arm="base", on="mixed")
@@ -65,6 +67,10 @@ def test_narrow(claim):
 @pytest.mark.claim("idle", source="test", arm="base", on="mixed")
 def test_idle():
     pass
+
+@pytest.mark.claim("said", source="test", arm="base", on="mixed")
+def test_said(claim):
+    claim.holds(True, measured="nothing at all", expected="to be believed")
 
 @pytest.mark.claim("expected", source="test", arm="base", on="mixed")
 @pytest.mark.xfail(reason="upstream is at it")
@@ -108,6 +114,7 @@ STATUS = {
     "asserted": ("fail", "assertion"),
     "narrow": ("fail", "assertion"),
     "idle": ("fail", "nothing_measured"),
+    "said": ("fail", "nothing_measured"),
     "expected": ("fail", "slower"),
 }
 
@@ -175,7 +182,7 @@ def test_the_screen_has_a_line_per_claim_the_reasons_the_remedies_and_the_comman
         "FAIL (assertion): narrow *",
         "*known: it counts twice (ggml-org/llama.cpp#1)",
         "*the known deviation ggml-org/llama.cpp#1 did not happen",
-        "12 claims: 5 fail, 1 void, 1 inconclusive, 2 not judged, 2 pass, 1 known",
+        "13 claims: 6 fail, 1 void, 1 inconclusive, 2 not judged, 2 pass, 1 known",
         "again: pytest --specdec-report=*",
     ])  # fmt: skip
 
@@ -207,7 +214,7 @@ def test_the_results_file_carries_every_verdict_and_obeys_its_schema(outcome: Ou
     assert (failed["measured"], failed["expected"], failed["detail"]) == ("saw fail", "something else", "why fail")
     assert failed["test"].endswith("::test_failed")
     assert outcome.document["exit_status"] == pytest.ExitCode.TESTS_FAILED
-    assert outcome.document["summary"] == {"pass": 3, "fail": 5, "void": 1, "inconclusive": 1, "not judged": 2}
+    assert outcome.document["summary"] == {"pass": 3, "fail": 6, "void": 1, "inconclusive": 1, "not judged": 2}
 
 
 def test_the_report_that_was_asked_for_is_the_same_file(outcome: Outcome) -> None:
