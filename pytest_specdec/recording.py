@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
@@ -96,10 +97,13 @@ def record_of(run: Run, claim: Claim, evidence: Evidence) -> Record:
 def _sessions(answer: Answer, *, centred: bool) -> list[list[tuple[Row, float]]]:
     """The residuals of each session, in the order measured. The first time that a prompt is asked is session 1 …"""
     means = _by_prompt(answer.rows, [row.value for row in answer.rows])
+    asked = Counter(prompt_of(row.prompt) for row in answer.rows)
     sessions: list[list[tuple[Row, float]]] = []
     seen: dict[str, int] = {}
     for row in answer.rows:
         prompt = prompt_of(row.prompt)
+        if centred and asked[prompt] == 1:  # its own mean: a residual of 0, which would say that nothing spreads
+            continue
         number = seen[prompt] = seen.get(prompt, -1) + 1
         if number == len(sessions):
             sessions.append([])
