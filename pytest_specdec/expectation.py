@@ -207,7 +207,7 @@ def _question(
 ) -> Question:
     workload = run.workload(claim.on[0])
     counted = prompts_that_count(workload, claim)
-    exact = not workload.request.get("temperature")
+    exact = not workload.sampled and not workload.request.get("temperature")
     return Question(claim.id, sides_of(claim), claim.figure, counted, rule, anchor, exact, wanted)
 
 

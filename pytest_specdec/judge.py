@@ -76,6 +76,11 @@ class Judge:
             )
         )
 
+    def reports(self, measured: str, why: str, evidence: Mapping[str, Json]) -> None:
+        """End the test with a figure that is told and judged by nobody; ``why`` nobody does."""
+        nothing = "no verdict: it is a report"
+        self.judge(Finding(Status.NOT_JUDGED, Reason.REPORTED, measured, nothing, why, evidence=evidence))
+
     def counterexample(self, reason: Reason, measured: str, commands: str, prompt: str) -> None:
         """End a property test at one example; which one it is, shrunk, is settled when the last one fails."""
         raise JudgedError(

@@ -163,6 +163,7 @@ class Reason(StrEnum):
     WORKLOAD_UNKNOWN = "workload_unknown"
     NOT_CONTROLLED = "not_controlled"
     NO_BASE_BUILD = "no_base_build"
+    REPORTED = "reported"
 
 
 class Effort(StrEnum):
@@ -355,7 +356,8 @@ class Workload:
 
     ``forced_tokens``: the length of every reply where it is fixed. ``warm``: the prompt cache may answer.
     ``conversation``: each prompt is a turn that follows on what was said before, ``turn_end`` stands between a reply
-    and the next turn. ``block_prompts``: of a speed panel.
+    and the next turn. ``sampled``: replies are drawn as the server does by default; a conversation then follows on what
+    the arm itself has said. ``block_prompts``: of a speed panel.
     ``sigma``: spread of a pair, natural-log units; None where the profile's counts.
     """
 
@@ -367,6 +369,7 @@ class Workload:
     warm: bool = False
     conversation: bool = False
     turn_end: str = ""
+    sampled: bool = False
     block_prompts: int | None = None
     sigma: float | None = None
 

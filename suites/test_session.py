@@ -1,12 +1,17 @@
 """A coding session of 18 turns. Turns 1–9 build, 10–18 maintain; turn 10 asks for a whole file again.
 
-Greedy, with the assistant's turns replayed from ``base``, so that every arm reads the same context.
+Greedy, with the assistant's turns replayed from ``base``, so that every arm reads the same context. The study's own
+form, in which every arm draws its replies, is reported.
 """
 
 import pytest
 
+from pytest_specdec.asking import CellMap
 from pytest_specdec.contrasting import ContrastView
-from pytest_specdec.judge import BaselineJudge
+from pytest_specdec.judge import BaselineJudge, Judge
+from pytest_specdec.records import Cell, FigureKind, Generation
+
+BUILD_TURNS = 9
 
 
 @pytest.mark.claim("session.dflash2", source="study 4", arm="dflash2", over="base", on="session", group="build")
@@ -51,3 +56,35 @@ def test_all_turns_read_higher_than_the_build_phase(contrast: ContrastView, base
 )
 def test_turn_10_is_almost_all_draftable(contrast: ContrastView, baseline: BaselineJudge) -> None:
     baseline.holds(contrast.throughput)
+
+
+@pytest.mark.claim(
+    "session.sampled", source="study 4", kind="speed", arms=["base", "dflash2", "dflash2+k4v", "dflash2+mod+k4v"],
+    on="session-sampled", study=True,
+)  # fmt: skip
+def test_the_sampled_session_is_reported(cells: CellMap, claim: Judge) -> None:
+    """Each arm and run has other texts: the ratios say what was seen, never that a build is slower."""
+    for cell in cells.values():
+        claim.valid(cell, FigureKind.SPEED)
+    build = {arm: _tokens_per_s(cell, BUILD_TURNS) for arm, cell in cells.items()}
+    every = {arm: _tokens_per_s(cell) for arm, cell in cells.items()}
+    valid = sum(len(_valid(cell)) for cell in cells.values())
+    total = sum(len(cell.generations) for cell in cells.values())
+    ratios = ", ".join(f"{arm} ×{speed / build['base']:.2f}" for arm, speed in build.items() if arm != "base")
+    claim.reports(
+        f"build phase: base {build['base']:.1f} tokens/s, {ratios}",
+        f"each arm drew its own replies, so no two read the same text; {valid} of {total} replies are valid",
+        {f"{arm}, {part}": speed for part, speeds in (("build phase", build), ("all turns", every))
+         for arm, speed in speeds.items()},
+    )  # fmt: skip
+
+
+def _tokens_per_s(cell: Cell, turns: int | None = None) -> float:
+    """Over the valid replies to the first turns of each conversation; NaN without any."""
+    replies = [g for g in _valid(cell) if turns is None or int(g.prompt_id.rpartition("-")[2]) <= turns]
+    decode_ms = sum(g.timings.predicted_ms for g in replies)
+    return 1000 * sum(g.timings.predicted_n - 1 for g in replies) / decode_ms if decode_ms > 0 else float("nan")
+
+
+def _valid(cell: Cell) -> list[Generation]:
+    return [g for g in cell.generations if not any(FigureKind.SPEED in void.figures for void in g.voids)]

@@ -27,6 +27,7 @@ class Web:
         self.url = f"http://127.0.0.1:{port}"
         self.port = port
         self.asked: list[str] = []
+        self.bodies: list[str] = []
 
 
 @contextmanager
@@ -36,7 +37,7 @@ def serving(actions: Mapping[str, Action]) -> Iterator[Web]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             web.asked.append(f"{self.command} {self.path}")
-            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            web.bodies.append(self.rfile.read(int(self.headers.get("Content-Length", 0))).decode())
             action = actions.get(self.path)
             if action is None:
                 self.send_error(404)

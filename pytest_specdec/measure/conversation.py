@@ -1,9 +1,8 @@
-"""Workloads whose prompts are the turns of one conversation: every arm reads what the target alone has answered."""
+"""Workloads whose prompts are the turns of one conversation, and what stands before each turn."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pytest_specdec.records import CellKey, Generation, Mode, Prompt, Workload
@@ -19,35 +18,43 @@ _BASE = "base"
 
 
 class Script:
-    """The prompts as they are sent.
+    """The texts that are sent for prompts.
 
-    Of a workload that is no conversation they are sent as they are. Of a conversation each turn stands behind the turns
+    Of a workload that is no conversation they are the prompts' own. Of a conversation each turn stands behind the turns
     before it and the answers that ``base`` gave to them, once per run, so that all arms see the same context and a
-    fork at a near-tie in one turn does not give the next one another text.
+    fork at a near-tie in one turn does not give the next one another text. Where replies are sampled each arm follows
+    on its own, and each block is a conversation of its own. ``generations`` is what each cell has so far.
     """
 
-    def __init__(self, workload: Workload, bench: Bench, generations: dict[CellKey, list[Generation]]) -> None:
+    def __init__(self, workload: Workload, bench: Bench, generations: Mapping[CellKey, list[Generation]]) -> None:
         self._workload = workload
         self._bench = bench
+        self._generations = generations
         self._key = CellKey(Mode.SPEED, workload.name, _BASE)
         known = generations.get(self._key) or list(bench.ledger.generations(self._key))
         self._answers = {g.prompt_id: g.text for g in known if g.block == SCRIPT_BLOCK}
 
-    def prompts(self, prompts: Sequence[Prompt]) -> list[Prompt]:
-        """These prompts with their context. Raises ServerError or ClientError when ``base`` gives none."""
-        if not self._workload.conversation:
-            return list(prompts)
-        if len(self._answers) < len(self._workload.prompts):
+    def prepare(self) -> None:
+        """Let ``base`` answer, where others read that and it has not. Raises ServerError or ClientError."""
+        replayed = self._workload.conversation and not self._workload.sampled
+        if replayed and len(self._answers) < len(self._workload.prompts):
             self._converse()
-        contexts = self._contexts()
-        return [replace(prompt, text=contexts[prompt.id]) for prompt in prompts]
 
-    def _contexts(self) -> dict[str, str]:
-        said, contexts = "", {}
-        for prompt in self._workload.prompts:
-            contexts[prompt.id] = said + prompt.text
-            said = contexts[prompt.id] + self._answers.get(prompt.id, "") + self._workload.turn_end
-        return contexts
+    def text(self, prompt: Prompt, key: CellKey, block: int) -> str:
+        """What ``key`` is sent for this prompt in this block, after all turns before it."""
+        if not self._workload.conversation:
+            return prompt.text
+        if self._workload.sampled:
+            return self._context(prompt, {g.prompt_id: g.text for g in self._generations[key] if g.block == block})
+        return self._context(prompt, self._answers)
+
+    def _context(self, prompt: Prompt, answers: Mapping[str, str]) -> str:
+        said = ""
+        for turn in self._workload.prompts:
+            if turn.id == prompt.id:
+                break
+            said += turn.text + answers.get(turn.id, "") + self._workload.turn_end
+        return said + prompt.text
 
     def _converse(self) -> None:
         arm, servers = self._bench.arm(_BASE), self._bench.servers_of(self._key.build)
@@ -57,7 +64,7 @@ class Script:
                     continue
                 self._bench.progress(f"speed on {self._workload.name}: base answers turn {number + 1}")
                 generation = client.generate(
-                    self._contexts()[prompt.id], self._workload.request, prompt_id=prompt.id, cell=self._key,
+                    self._context(prompt, self._answers), self._workload.request, prompt_id=prompt.id, cell=self._key,
                     block=SCRIPT_BLOCK, ordinal=number,
                 )  # fmt: skip
                 self._bench.ledger.append(generation)

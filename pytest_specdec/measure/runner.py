@@ -135,13 +135,16 @@ class PanelRunner:
         if not missing:
             return
         try:
-            self._ask(block, key, script.prompts(missing), station, told)
+            script.prepare()
+            self._ask(block, key, missing, script, station, told)
         except (ServerError, ClientError) as error:
             failure = failure_of(key, self.bench.arm(key.arm), error)
             self._failures[key] = failure
             self.bench.ledger.finish_cell(key, None, plain(vars(failure)))
 
-    def _ask(self, block: Block, key: CellKey, prompts: Sequence[Prompt], station: Station, told: str) -> None:
+    def _ask(
+        self, block: Block, key: CellKey, prompts: Sequence[Prompt], script: Script, station: Station, told: str
+    ) -> None:
         arm, servers = self.bench.arm(key.arm), self.bench.servers_of(key.build)
         refuse_unknown_flags(servers, arm, key.mode)
         self.bench.progress(f"{told}: starting {key.arm}")
@@ -150,8 +153,9 @@ class PanelRunner:
             station.watch(server)
             client.stream(_WARM_UP, {**self.workload.request, "n_predict": _WARM_UP_TOKENS}, prompt_id="warm-up")
             for number, prompt in enumerate(prompts, start=1):
+                text = script.text(prompt, key, block.number)
                 generation = client.generate(
-                    prompt.text, self.workload.request, prompt_id=prompt.id, cell=key, block=block.number,
+                    text, self.workload.request, prompt_id=prompt.id, cell=key, block=block.number,
                     ordinal=number - 1,
                 )  # fmt: skip
                 self._keep(generation, station)

@@ -48,14 +48,16 @@ def table_lines(verdicts: Sequence[Verdict]) -> list[tuple[str, str]]:
 
 
 def _cause(verdict: Verdict) -> tuple[str, ...]:
-    return verdict.reason, verdict.expected, verdict.detail, verdict.remedy
+    reported = verdict.measured if verdict.reason is Reason.REPORTED else ""
+    return verdict.reason, verdict.expected, verdict.detail, verdict.remedy, reported
 
 
 def _not_judged(claims: Sequence[Verdict]) -> list[str]:
     """The claims that share a cause, and the cause."""
     first = claims[0]
     named = textwrap.wrap(", ".join(one_line(verdict.claim) for verdict in claims), _WRAP, break_long_words=False)
-    why = f"wanted {one_line(first.expected)}: {printable(first.detail)}".rstrip(": ").splitlines()
+    told = first.measured if first.reason is Reason.REPORTED else f"wanted {first.expected}"
+    why = f"{one_line(told)}: {printable(first.detail)}".rstrip(": ").splitlines()
     head = f"{_WORDS[Status.NOT_JUDGED]:<12} ({first.reason}) "
     lines = [head + named[0], *(f"{'':<12} {line}" for line in named[1:]), *(f"{'':<12}   {line}" for line in why)]
     return [*lines, f"{'':<12}   remedy: {one_line(first.remedy)}"] if first.remedy else lines

@@ -18,6 +18,8 @@ __all__ = ["load"]
 
 # Greedy, and a cold prompt each time: what is measured is decoding, not the sampler and not the prompt cache.
 _GREEDY: Mapping[str, Json] = {"temperature": 0.0, "cache_prompt": False, "return_tokens": True}
+# The model's and the server's own sampling. The seed of the profile's flags would make every conversation the same.
+_DRAWN: Mapping[str, Json] = {"seed": -1, "cache_prompt": False, "return_tokens": True}
 
 
 def load(profile: Profile, name: str) -> Workload:
@@ -39,6 +41,7 @@ def load(profile: Profile, name: str) -> Workload:
         warm=sizes.get("warm", False),
         conversation=sizes.get("conversation", False),
         turn_end=sizes.get("turn_end", ""),
+        sampled=sizes.get("sampled", False),
         block_prompts=sizes.get("block_prompts"),
         sigma=sizes.get("sigma"),
     )
@@ -57,7 +60,7 @@ def _sizes(profile: Profile, name: str) -> Mapping[str, Any]:
 
 
 def _request(sizes: Mapping[str, Any]) -> dict[str, Json]:
-    request = dict(_GREEDY)
+    request = dict(_DRAWN if sizes.get("sampled") else _GREEDY)
     if "n_predict" in sizes:
         request["n_predict"] = sizes["n_predict"]
     if sizes.get("forced"):

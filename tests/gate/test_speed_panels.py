@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,12 @@ forced = true
 
 [workloads.session]
 conversation = true
+n_predict = 24
+
+[workloads.session-sampled]
+data = "session"
+conversation = true
+sampled = true
 n_predict = 24
 """
 CERTAIN, HOPELESS = 1e-6, 1e6
@@ -179,6 +185,27 @@ def test_a_session_replays_what_base_has_said(panels: Panels) -> None:
     for turn in measured:
         totals = {t["prompt_n"] + t["cache_n"] for (_, prompt), t in lengths.items() if prompt == turn}
         assert len(totals) == 1, "every arm reads the same context"
+
+
+def test_a_sampled_session_is_each_arm_s_own_and_is_reported(panels: Panels) -> None:
+    run = new_run(panels.directory)
+    found = panels.run(run, "suites/test_session.py", "-k", "sampled")["session.sampled"]
+    assert (found["status"], found["reason"]) == ("not judged", "reported"), found
+    assert "base" in found["measured"]
+    assert {"base, build phase", "dflash2, all turns"} <= set(found["evidence"])
+    rows = list(lines_of(run / "generations.jsonl"))
+    conversations: dict[tuple[str, int], list[Any]] = {}
+    for row in rows:
+        conversations.setdefault((row["cell"]["arm"], row["block"]), []).append(row)
+    assert {block for _, block in conversations} == {0, 1}, "nothing is replayed, and each block is a conversation"
+    for turns in conversations.values():
+        assert len(turns) == 18
+        for turn, following in pairwise(turns):
+            before, after = turn["timings"], following["timings"]
+            context = before["cache_n"] + before["prompt_n"] + before["predicted_n"] - 1
+            assert after["cache_n"] + after["prompt_n"] > context, "a turn stands behind the arm's own replies"
+    drawn = [[row["tokens"] for row in conversations["base", block]] for block in (0, 1)]
+    assert drawn[0] != drawn[1], "no seed makes one conversation the other"
 
 
 def test_cells_are_benchmarks_of_pytest_benchmark(panels: Panels) -> None:

@@ -45,6 +45,18 @@ def test_any_other_content_has_another_hash(sizes: dict[str, Json]) -> None:
     assert load(sized(**sizes), "code").sha256 != load(sized(), "code").sha256
 
 
+@pytest.mark.parametrize("sizes", [{"prompts": 2}, {"conversation": True}])
+def test_sampled_replies_are_drawn_anew_each_time(sizes: dict[str, Json]) -> None:
+    """A temperature would not be the model's own, and the seed of the server's flags would repeat every reply."""
+    drawn, greedy = load(sized(**sizes, sampled=True), "code"), load(sized(**sizes), "code")
+    assert (drawn.sampled, greedy.sampled) == (True, False)
+    assert "temperature" not in drawn.request
+    assert drawn.request["seed"] == -1
+    assert "seed" not in greedy.request
+    assert drawn.request["cache_prompt"] == greedy.request["cache_prompt"] == ("conversation" in sizes)
+    assert drawn.sha256 != greedy.sha256
+
+
 def test_the_order_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     straight = load(sized(), "code")
     monkeypatch.setattr("pytest_specdec.workloads.registry.prompts_of", lambda *given: prompts_of(*given)[::-1])
