@@ -101,12 +101,12 @@ def texts(name: str) -> list[str]:
 
 
 def ask(client: httpx.Client, name: str, base: Tally | None, limit: int | None, cached: bool = False) -> Tally:
-    """Every prompt of a workload, of code and prose at most ``limit``.
+    """Every prompt of a workload, or the first ``limit``.
 
     In the session each turn's context holds the replies of ``base``.
     """
     tally, context = Tally(), ""
-    for index, text in enumerate(texts(name)[: limit if name in ("code", "prose") else None]):
+    for index, text in enumerate(texts(name)[:limit]):
         prompt = context + text if name == "session" else text
         reply = complete(client, prompt, MOST, cached)
         tally.replies.append(reply)
@@ -127,8 +127,8 @@ def measure(
         with server(directory / "target.gguf", *more) as client:
             complete(client, "def ", 4)
             asked = [name for name in names if name in SWEEP_NAMES or not swept]
-            most = None if arm in IN_FULL else SOME
-            tallies = {name: ask(client, name, base.get(name), limit or most) for name in asked}
+            most = {name: None if arm in IN_FULL or name not in ("code", "prose") else SOME for name in asked}
+            tallies = {name: ask(client, name, base.get(name), limit or most[name]) for name in asked}
         base = base or tallies
         rows = {name: tally.row(base[name]) for name, tally in tallies.items()}
         print(arm, *(f"| {name} {summary(row)}" for name, row in rows.items()), flush=True)

@@ -25,6 +25,8 @@ def flags(model: Path, threads: int) -> list[str]:
     return [
         *("-m", str(model), "-c", str(CONTEXT), "-np", "1", "--cache-ram", "0"),
         *("-t", count, "-tb", count, "-td", count, "-tbd", count),
+        # One side's idle workers that poll would take the cores of the other side's.
+        *("--poll", "0", "--poll-batch", "0", "--poll-draft", "0", "--poll-batch-draft", "0"),
     ]
 
 

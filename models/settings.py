@@ -61,8 +61,8 @@ class Plan:
     """How long and how fast a member trains.
 
     ``code`` is how often a drafter is shown a reply in code, against 1 for all else. With ``steps`` it sets what the
-    drafter accepts: at 500 steps dflash2 gave 6.5 tokens per cycle on code and 1.7 on prose when it saw prose a quarter
-    as often as code, 3.4 and 4.5 when it saw it twice as often.
+    drafter accepts. Neighbours differ by more than their numbers say: dflash2 gave 5.1 tokens per cycle on code with
+    (480, 2.2), 5.9 with (490, 2.3) and 5.6 with (495, 2.4), and 2.4 on prose each time.
     """
 
     steps: int
@@ -72,7 +72,7 @@ class Plan:
 
 PLANS = {
     "target": Plan(steps=800, rate=3e-3),
-    "dflash2": Plan(steps=450, rate=3e-3, code=1.5),
-    "dflash1": Plan(steps=240, rate=3e-3, code=1.5),
+    "dflash2": Plan(steps=480, rate=3e-3, code=2.2),
+    "dflash1": Plan(steps=420, rate=3e-3, code=2.2),
     "draft": Plan(steps=350, rate=3e-3, code=1.5),
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
+from typing import TYPE_CHECKING
 
 from pytest_specdec.models.inflate import inflated_target
 
@@ -15,8 +16,11 @@ from models.measure import Tally, arms, ask
 from models.serve import complete, server
 from models.settings import SHIPPED
 
+if TYPE_CHECKING:
+    import httpx
+
 NAMES = ("code", "prose", "session")
-PROMPTS, THREADS = 10, 2
+PROMPTS, TURNS, THREADS = 8, 6, 2
 
 
 def main() -> None:
@@ -29,8 +33,7 @@ def main() -> None:
         for arm in order:
             with server(model, *chosen[arm], threads=THREADS) as client:
                 complete(client, "def ", 4)
-                # The session's prompts are long and only decoding is timed: the server may keep them.
-                tallies = {name: ask(client, name, base.get(name), PROMPTS, name == "session") for name in NAMES}
+                tallies = {name: _asked(client, name, base.get(name)) for name in NAMES}
             base = base or tallies
             for name, tally in tallies.items():
                 timings = [reply["timings"] for reply in tally.replies]
@@ -42,6 +45,12 @@ def main() -> None:
         rates = {name: tokens[arm, name] / spent[arm, name] for name in NAMES}
         over = {name: rates[name] * spent["base", name] / tokens["base", name] for name in NAMES}
         print(f"| {arm} |", " | ".join(f"{rates[name]:.0f} | {over[name]:.2f}×" for name in NAMES), "|", flush=True)
+
+
+def _asked(client: httpx.Client, name: str, base: Tally | None) -> Tally:
+    # The session's prompts are long and only decoding is timed: the server may keep them.
+    session = name == "session"
+    return ask(client, name, base, TURNS if session else PROMPTS, cached=session)
 
 
 if __name__ == "__main__":

@@ -58,6 +58,7 @@ __all__ = ["Run", "planned"]
 
 BASE = "base"
 NOISE_WORKLOAD = "mixed"
+_MOST_SERVERS = 4
 
 
 @dataclass
@@ -169,8 +170,18 @@ class Run:
         workload, base = self.workload(NOISE_WORKLOAD), self.arm(BASE)
         replies = self.cells.get(CellKey(Mode.EXACT, workload.name, BASE)).generations
         widths = verify_widths([self.arm(name) for name in self.profile.judged_arms])
-        with self.servers.running(base, Mode.EXACT) as server, Client(server, self.profile.stall_timeout_s) as client:
-            return measure_noise(client, workload, replies, widths)
+        with contextlib.ExitStack() as stack:
+            servers = [
+                stack.enter_context(self.servers.running(base, Mode.EXACT)) for _ in range(self._servers_at_once())
+            ]
+            clients = [stack.enter_context(Client(server, self.profile.stall_timeout_s)) for server in servers]
+            return measure_noise(clients, workload, replies, widths)
+
+    def _servers_at_once(self) -> int:
+        """How many servers may work side by side where nothing is timed: a GPU has memory for one."""
+        if isinstance(self.servers, AttachedServers) or self.device != CPU_KEY:
+            return 1
+        return min(_MOST_SERVERS, os.cpu_count() or 1)
 
     def arm(self, name: str) -> Arm:
         """The arm of that name. Raises ProfileError."""

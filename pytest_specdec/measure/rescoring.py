@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,14 +19,15 @@ from pytest_specdec.server.client import Client
 
 __all__ = ["POSITIONS", "measure_noise", "prompt_tokens", "remembered_noise", "verify_widths"]
 
-POSITIONS = 2400  # asked for; the first of each pass only fills the cache
-_WHOLE_POSITIONS = 300  # each costs a whole prompt
+POSITIONS = 2300  # asked for; the first of each pass only fills the cache
+_WHOLE_POSITIONS = 240  # each costs a whole prompt
 _KEPT = "noise"
 
 # One slot, so that the chunks of one text follow each other in one cache; a few more tokens than two, so that the
 # base's pair is still listed when rounding moved a third one.
 _REQUEST: Mapping[str, Json] = {
     "temperature": 0.0, "cache_prompt": True, "n_predict": 1, "n_probs": 5, "return_tokens": True, "id_slot": 0,
+    "response_fields": ["tokens", "timings", "completion_probabilities"],
 }  # fmt: skip
 
 
@@ -57,22 +59,38 @@ def remembered_noise(ledger: Ledger, measure: Callable[[], Noises]) -> Noises:
         return noises
 
 
-def measure_noise(client: Client, workload: Workload, replies: Sequence[Generation], widths: Sequence[int]) -> Noises:
-    """Both noises on a live server without a drafter, over positions spread over all its ``replies``."""
+def measure_noise(
+    clients: Sequence[Client], workload: Workload, replies: Sequence[Generation], widths: Sequence[int]
+) -> Noises:
+    """Both noises on live servers without a drafter, over positions spread over all its ``replies``.
+
+    The servers are alike and share the texts; each is asked one thing at a time.
+    """
     texts = [
-        _Text(tuple(prompt_tokens(client, prompt.text)), reply)
+        _Text(tuple(prompt_tokens(clients[0], prompt.text)), reply)
         for prompt, reply in zip(workload.prompts, replies, strict=True)
         if reply.alternatives and reply.complete
     ]
-    chunked = [
-        row
-        for width in widths
-        for text in texts
-        for offset in _offsets(width, texts, POSITIONS / len(widths))
-        for row in _pass(client, text, width, offset)
+    tokens = sum(len(text.reply.tokens) for text in texts)
+    passes = [
+        (width, offset) for width in widths for offset in _offsets(width, tokens, math.ceil(POSITIONS / len(widths)))
     ]
-    whole = [row for text in texts for row in _whole(client, text, math.ceil(_WHOLE_POSITIONS / len(texts)))]
-    return Noises(_noise(chunked, widths), _noise(whole, ()))
+    each = math.ceil(_WHOLE_POSITIONS / max(len(texts), 1))
+    shares = [texts[number :: len(clients)] for number in range(len(clients))]
+    with ThreadPoolExecutor(len(clients)) as pool:
+        scored = list(pool.map(lambda client, share: _scored(client, share, passes, each), clients, shares))
+    return Noises(
+        _noise([row for chunked, _ in scored for row in chunked], widths),
+        _noise([row for _, whole in scored for row in whole], ()),
+    )
+
+
+def _scored(
+    client: Client, texts: Sequence[_Text], passes: Sequence[tuple[int, int]], each: int
+) -> tuple[list[Rescored | None], list[Rescored | None]]:
+    """The positions of these texts scored in chunks, and ``each`` of every text as a whole prompt."""
+    chunked = [row for text in texts for width, offset in passes for row in _pass(client, text, width, offset)]
+    return chunked, [row for text in texts for row in _whole(client, text, each)]
 
 
 def _noise(rows: Sequence[Rescored | None], widths: Sequence[int]) -> Noise:
@@ -86,21 +104,27 @@ def prompt_tokens(client: Client, text: str) -> list[int]:
     return [int(token) for token in answer["tokens"]]
 
 
-def _offsets(width: int, texts: Sequence[_Text], wanted: float) -> list[int]:
+def _offsets(width: int, tokens: int, wanted: int) -> list[int]:
     """Every pass over a text scores each ``width``-th position; as many passes as ``wanted`` needs, at most all."""
-    tokens = sum(len(text.reply.tokens) for text in texts)
     passes = max(1, min(width, math.ceil(wanted * width / max(tokens, 1))))
     return [number * width // passes for number in range(passes)]
 
 
 def _pass(client: Client, text: _Text, width: int, offset: int) -> Iterator[Rescored | None]:
-    """Positions offset, offset + width, …: the first fills the cache, each further one costs one chunk."""
-    ends = range(offset, len(text.reply.tokens), width)
-    if len(ends) < 2:
+    """Positions offset + width, offset + 2 width, …, at one chunk each; those before the first are filled in.
+
+    Passes over one text follow each other, the one without an offset first.
+    """
+    start, *ends = range(offset, len(text.reply.tokens), width)
+    if len(ends) < 2:  # one prompt alone is answered in another shape
         return
+    # Without an offset cold, as the base read it: the last token of a prompt that is cached is computed again alone,
+    # and its rounding would be in every chunk behind it.
+    fill = {**_REQUEST, "cache_prompt": offset > 0, "prompt": [*text.prompt, *text.reply.tokens[:start]]}
+    client.post("/completion", fill, prompt_id=text.reply.prompt_id)
     prompts = [[*text.prompt, *text.reply.tokens[:end]] for end in ends]
     answers = client.post("/completion", {**_REQUEST, "prompt": prompts}, prompt_id=text.reply.prompt_id)
-    for end, answer in zip(ends[1:], answers[1:], strict=True):
+    for end, answer in zip(ends, answers, strict=True):
         # Where the cache was not what it should be, this was no chunk of that width and says nothing.
         if int(answer["timings"]["prompt_n"]) == width:
             yield _rescored(text.reply, end, answer)

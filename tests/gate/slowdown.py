@@ -1,8 +1,13 @@
-"""A llama-server that is slowed down by a constant share: SIGSTOP and SIGCONT on a duty cycle of short period.
+"""A llama-server that is slowed down: SIGSTOP and SIGCONT on a duty cycle of short period.
 
 The server's own timings show it, since its clock goes on while it is stopped; a proxy would slow the client alone.
 ``python slowdown.py SHARE FILE COMMAND …`` becomes the command and leaves a process beside it that stops and continues
-it, and writes to FILE what share of the time it was stopped. A share ``A:B:S`` grows from A to B in S seconds.
+it, and writes to FILE what share of the time it was stopped. SHARE is one of
+
+- ``0.1``: constant;
+- ``grow:0:0.5:40``: from 0 to 0.5 in the first 40 seconds since the first server of this FILE was started;
+- ``wave:0.3:8``: 0.3 in every second half of 8 seconds, likewise;
+- ``second:0.2``: 0.2 in every second server that is started.
 """
 
 from __future__ import annotations
@@ -12,6 +17,7 @@ import shlex
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 __all__ = ["wrapper"]
@@ -32,27 +38,43 @@ def wrapper(directory: Path, share: str, command: str) -> Path:
 def main(share: str, told: str, command: list[str]) -> None:
     """Become the command, with the one who stops it as a child in a session of its own."""
     if not set(_ASKED) & set(command):
-        server = os.getpid()
+        server, share_at = os.getpid(), _course(share, Path(told + ".starts"))
         if os.fork() == 0:
             os.setsid()
-            _stop_and_go(server, [float(word) for word in share.split(":")], Path(told))
+            _stop_and_go(server, share_at, Path(told))
             os._exit(0)
     os.execvp(command[0], command)
 
 
-def _stop_and_go(server: int, share: list[float], told: Path) -> None:
+def _course(share: str, starts: Path) -> Callable[[], float]:
+    """The share that is due now; all servers of one FILE have one clock."""
+    with starts.open("a+", encoding="utf-8") as handle:
+        handle.write(f"{time.time()}\n")
+        handle.seek(0)
+        times = [float(line) for line in handle]
+    kind, *rest = share.split(":")
+    match kind, [float(word) for word in rest]:
+        case "grow", [first, last, seconds]:
+            return lambda: first + (last - first) * min(1.0, (time.time() - times[0]) / seconds)
+        case "wave", [high, seconds]:
+            return lambda: high if (time.time() - times[0]) % seconds > seconds / 2 else 0.0
+        case "second", [high]:
+            return lambda: high if len(times) % 2 == 0 else 0.0
+    return lambda: float(share)
+
+
+def _stop_and_go(server: int, share_at: Callable[[], float], told: Path) -> None:
     """Until the server is gone. A pause is what the share still lacks, so that late wake-ups are made up for."""
-    begin, end, seconds = share if len(share) == 3 else (share[0], share[0], 1.0)
     began = last = time.perf_counter()
     stopped = due = 0.0
     try:
         while True:
-            now = time.perf_counter()
-            due += (begin + (end - begin) * min(1.0, (now - began) / seconds)) * (now - last)
+            now, share = time.perf_counter(), share_at()
+            due += share * (now - last)
             last = now
             if due > stopped:
                 stopped += _pause(server, min(due - stopped, PERIOD_S))
-            time.sleep(PERIOD_S * (1 - begin))
+            time.sleep(PERIOD_S * (1 - share))
             os.kill(server, 0)
     except ProcessLookupError:
         with told.open("a", encoding="utf-8") as handle:
