@@ -5,26 +5,23 @@ from __future__ import annotations
 import contextlib
 import datetime
 import os
-import platform
 import secrets
 import shlex
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_specdec import __version__
 from pytest_specdec.baseline import Baselines, Calibrated, Comparability, Record, Recording, write_records
 from pytest_specdec.baseline import load as load_baselines
 from pytest_specdec.device.samples import CPU_KEY
-from pytest_specdec.errors import BuildError, LedgerError, ModelError, SpecdecError, SuiteError
+from pytest_specdec.errors import BuildError, ModelError, SpecdecError, SuiteError
+from pytest_specdec.identity import machine_name, write_identity
 from pytest_specdec.lossless import Noises
 from pytest_specdec.measure.cells import Cells
 from pytest_specdec.measure.choosing import Crew, take
-from pytest_specdec.measure.ledger import Ledger, plain
+from pytest_specdec.measure.ledger import Ledger
 from pytest_specdec.measure.own_device import OwnDevice
 from pytest_specdec.measure.rescoring import measure_noise, remembered_noise, verify_widths
 from pytest_specdec.measure.servers import AttachedServers, LaunchedServers, Servers
@@ -36,7 +33,6 @@ from pytest_specdec.records import (
     CellKey,
     Claim,
     Finding,
-    Json,
     Mode,
     Profile,
     Reason,
@@ -109,7 +105,7 @@ class Run:
             run = cls(settings, profile, servers, device, ledger, baselines, progress, claims, _seed(settings, ledger))
             run.base = _base_servers(settings, profile, ledger, progress, device)
             run._check_what_is_needed(claims)
-            run._write_identity(claims)
+            write_identity(run, claims)
         except BaseException:
             device.close()
             raise
@@ -143,11 +139,11 @@ class Run:
     @property
     def machine(self) -> str:
         """Operating system, architecture and processor."""
-        return _machine()
+        return machine_name()
 
     def is_other_machine(self, machine: str) -> bool:
         """Whether a speed was recorded on another machine of this device key: `cpu` is any CPU."""
-        return self.device == CPU_KEY and machine != _machine()
+        return self.device == CPU_KEY and machine != machine_name()
 
     def servers_of(self, build: str) -> Servers:
         """The servers of the build in that role. Raises SuiteError where the run has no base build."""
@@ -222,7 +218,7 @@ class Run:
         arms = [self.arm(name) for name in dict.fromkeys(key.arm for key in claim.cells)]
         models = dict.fromkeys(name for arm in arms for name in (arm.target, arm.drafter) if name)
         return Comparability(
-            models={name: sha for name in models if (sha := self._model_sha256(name, claim.mode))},
+            models={name: sha for name in models if (sha := self.model_sha256(name, claim.mode))},
             workloads={name: self.workload(name).sha256 for name in claim.on},
             arm=" | ".join(speculation(arm) for arm in arms if arm.drafted),
         )
@@ -232,7 +228,7 @@ class Run:
         provenance = {
             "build": self.servers.identity.label,
             "date": datetime.date.today().isoformat(),
-            "machine": _machine(),
+            "machine": machine_name(),
             "command": f"pytest --specdec-update-baseline --specdec-profile {self.settings.profile}",
         }
         recording = Recording(
@@ -249,8 +245,9 @@ class Run:
             self.base.close()
         self.own_device.close()
 
-    def _model_sha256(self, name: str, mode: Mode = Mode.EXACT) -> str | None:
-        with contextlib.suppress(ModelError):  # of an attached server, whose files need not be here
+    def model_sha256(self, name: str, mode: Mode = Mode.EXACT) -> str | None:
+        """The hash of that model's file; None for that of an attached server, which need not be here."""
+        with contextlib.suppress(ModelError):
             return self.servers.model(name, mode).sha256
         return None
 
@@ -276,72 +273,13 @@ class Run:
                 "correct the flag, or use a build that has it",
             )
 
-    def _write_identity(self, claims: Sequence[Claim]) -> None:
-        with self.ledger.locked("run"):
-            if self.ledger.is_begun:
-                if os.environ.get("PYTEST_XDIST_WORKER"):
-                    return
-                if self.settings.resume is not None:
-                    self._check_it_is_the_same(self.ledger.identity)
-                    return
-                raise LedgerError(
-                    f"beginning a run in {self.ledger.directory}",
-                    "it holds another run",
-                    "choose another --specdec-run-dir",
-                )
-            self.ledger.begin(self._identity(claims))
-
-    def _check_it_is_the_same(self, before: Mapping[str, Json]) -> None:
-        """Evidence of another build, profile, device or machine is no evidence for this run. Raises LedgerError."""
-        now = {
-            "build": plain(self.servers.identity)["version"],
-            "profile": self.profile.name,
-            "device": self.device,
-            "machine": _machine(),
-        }
-        then = {**{name: before.get(name) for name in now}, "build": before.get("build", {}).get("version")}
-        differing = [f"{name}: {then[name]} then, {now[name]} now" for name in now if then[name] != now[name]]
-        if differing:
-            raise LedgerError(
-                f"going on with the run in {self.ledger.directory}",
-                "\n".join(differing),
-                "measure with what it was begun with, or begin a new run without --specdec-resume",
-            )
-
-    def _identity(self, claims: Sequence[Claim]) -> Mapping[str, Json]:
-        arms = dict.fromkeys(key.arm for claim in claims if self.unavailable(claim) is None for key in claim.cells)
-        launched = self.servers if isinstance(self.servers, LaunchedServers) else None
-        models = dict.fromkeys(m for name in arms for m in (self.arm(name).target, self.arm(name).drafter) if m)
-        content: Mapping[str, Json] = plain({
-            "schema": 1,
-            "run": self.ledger.directory.name,
-            "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            "build": self.servers.identity,
-            **({"base": self.base.identity} if self.base else {}),
-            "profile": self.profile.name,
-            "device": self.device,
-            "hardware": self.own_device.identity,
-            "machine": _machine(),
-            "settings": self.settings,
-            "seed": self.seed,
-            "claims": [claim.id for claim in claims],
-            "arguments": {
-                name: {mode: launched.arguments(self.arm(name), mode) for mode in {c.mode for c in claims}}
-                for name in arms
-                if launched
-            },
-            "models": {name: self._model_sha256(name) for name in models},
-            "versions": _versions(),
-        })  # fmt: skip
-        return content
-
 
 def planned(settings: Settings, profile: Profile, root: Path, claims: Sequence[Claim]) -> PlanContext:
     """What a plan of these claims depends on. Raises BaselineError, or DeviceError."""
     from pytest_specdec.planning import PlanContext
 
     folder, device = settings.baselines or baselines_folder(root), _planned_device(settings)
-    return PlanContext(settings, profile, load_baselines(folder, profile.name, device), claims, device, _machine())
+    return PlanContext(settings, profile, load_baselines(folder, profile.name, device), claims, device, machine_name())
 
 
 def _planned_device(settings: Settings) -> str:
@@ -389,24 +327,3 @@ def _base_servers(
         return None
     build = locate(settings.llama_server_base, asked_by="--llama-server-base")
     return LaunchedServers(build, profile, ledger, settings.launcher, (), progress, device)
-
-
-def _machine() -> str:
-    return f"{platform.system()} {platform.machine()}, {_cpu_model()}"
-
-
-def _cpu_model() -> str:
-    """Linux names it in /proc; elsewhere what the platform module knows."""
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text("utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or "unknown processor"
-
-
-def _versions() -> Mapping[str, str]:
-    return {
-        "pytest-specdec": __version__,
-        "python": sys.version.split()[0],
-        **{name: metadata.version(name) for name in ("pytest", "httpx", "numpy")},
-    }

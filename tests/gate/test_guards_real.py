@@ -1,7 +1,7 @@
 """Every guard fired by a real server: that its unit test's figures are what a server really gives.
 
-Those over the timing of a whole panel are in ``test_real_decisions.py``, for a machine to itself; ``hot_start`` and
-``throttled`` need a GPU and are in ``tests/gpu``.
+Those over the timing of a whole panel (``clock_drift``, ``order_effect``, ``autocorrelated``) are in
+``test_real_decisions.py``, for a machine to itself; ``hot_start`` and ``throttled`` need a GPU: ``tests/gpu``.
 """
 
 from __future__ import annotations

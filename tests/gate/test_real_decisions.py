@@ -1,4 +1,4 @@
-"""The decision on real runs: a build against itself, and against itself with an injected slowdown.
+"""The decision on real runs: a build against itself, and against itself slowed down, or disturbed as a guard tells.
 
 For a machine to itself, so only with ``SPECDEC_REAL_DECISIONS=N``: N runs of each kind, of a minute or so. The counts
 that must hold are for N = 20. ``SPECDEC_REAL_DECISIONS_PROFILE`` names a profile other than the one below.
@@ -40,12 +40,16 @@ block_prompts = 4
 
 
 @pytest.fixture(scope="module")
-def settings(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+def profile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("decisions") / "decisions.toml"
+    path.write_text(PROFILE, "utf-8")
+    return Path(os.environ.get("SPECDEC_REAL_DECISIONS_PROFILE", path))
+
+
+@pytest.fixture(scope="module")
+def settings(profile: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """Profile and baselines, calibrated once: 80 A/A pairs in five sessions."""
-    directory = tmp_path_factory.mktemp("decisions")
-    profile = Path(os.environ.get("SPECDEC_REAL_DECISIONS_PROFILE", directory / "decisions.toml"))
-    if not profile.exists():
-        profile.write_text(PROFILE, "utf-8")
+    directory = tmp_path_factory.mktemp("calibrated")
     chosen = [
         f"--specdec-profile={profile}", f"--specdec-baselines={directory / 'baselines'}", "--llama-server-base=embedded"
     ]  # fmt: skip
@@ -66,6 +70,30 @@ def test_a_slowdown_of_a_tenth_fails(settings: list[str], tmp_path: Path) -> Non
     achieved = [float(line) for line in (tmp_path / "achieved").read_text("utf-8").split()]
     _tell("slowed", verdicts, achieved)
     assert Counter(v["status"] for v in verdicts)["fail"] >= LEAST_FOUND * RUNS
+
+
+def test_a_machine_that_slows_down_voids_the_figures(settings: list[str], tmp_path: Path) -> None:
+    """Both sides alike, so that their ratio says nothing of it."""
+    slowed = wrapper(tmp_path, "grow:0:0.6:60", EMBEDDED)
+    verdict = _verdict(tmp_path, *settings, f"--llama-server={slowed}", f"--llama-server-base={slowed}")
+    assert (verdict["status"], verdict["reason"]) == ("void", "clock_drift"), verdict
+
+
+@pytest.mark.parametrize(
+    ("share", "both", "reason"),
+    [("second:0.2", True, "order_effect"), ("wave:0.3:23", False, "autocorrelated")],
+    ids=["order", "waves"],
+)
+def test_a_disturbed_calibration_is_kept_by_nobody(
+    profile: Path, tmp_path: Path, share: str, both: bool, reason: str
+) -> None:
+    slowed, baselines = wrapper(tmp_path, share, EMBEDDED), tmp_path / "baselines"
+    verdict = _verdict(
+        tmp_path, f"--specdec-profile={profile}", f"--specdec-baselines={baselines}", "--specdec-calibrate",
+        f"--llama-server={slowed}", f"--llama-server-base={slowed if both else 'embedded'}",
+    )  # fmt: skip
+    assert (verdict["status"], verdict["reason"]) == ("void", reason), verdict
+    assert not list(baselines.rglob("*.json"))
 
 
 def _verdict(directory: Path, *arguments: str) -> dict[str, object]:
