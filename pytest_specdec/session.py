@@ -94,7 +94,7 @@ class Run:
         """
         folder = settings.baselines or baselines_folder(root)
         load_baselines(folder, profile.name, CPU_KEY)  # a folder that cannot be read is told before a build is started
-        build = None if settings.server_urls else locate(settings.llama_server)
+        build = None if settings.server_urls else locate(settings.llama_server, launcher=settings.launcher)
         ledger = Ledger(run_dir)
         run_id = run_dir.name.replace(":", "-")  # a colon ends it in the mark that servers bear
         device = take(settings, build, _crew(claims), run_id, profile.stop_timeout_s, waits)
@@ -286,7 +286,7 @@ def _planned_device(settings: Settings) -> str:
     """The baseline key of the device that a run would take; a plan needs no build, but asks one that is there."""
     build = None
     with contextlib.suppress(BuildError):
-        build = None if settings.server_urls else locate(settings.llama_server)
+        build = None if settings.server_urls else locate(settings.llama_server, launcher=settings.launcher)
     device = take(settings, build, Crew(), "plan", 0.0, lambda _words: None)
     device.close()
     return device.identity.baseline_key
@@ -325,5 +325,5 @@ def _base_servers(
     """Without --specdec-arm-args: what is tried out is tried on the build under test."""
     if settings.llama_server_base is None:
         return None
-    build = locate(settings.llama_server_base, asked_by="--llama-server-base")
+    build = locate(settings.llama_server_base, asked_by="--llama-server-base", launcher=settings.launcher)
     return LaunchedServers(build, profile, ledger, settings.launcher, (), progress, device)

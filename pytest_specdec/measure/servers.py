@@ -15,12 +15,12 @@ from pytest_specdec.profile import ModelFile, resolve
 from pytest_specdec.records import Arm, BuildIdentity, Capabilities, Json, Mode, Profile
 from pytest_specdec.server.build import Build, build_number_of
 from pytest_specdec.server.command import ModelArguments, argv, redacted
+from pytest_specdec.server.environment import environment_of_run
 from pytest_specdec.server.process import (
     AttachedServer,
     LaunchedServer,
     LiveServer,
     Warden,
-    allowed_environment,
     build_info,
     new_api_key,
     pick_port,
@@ -129,7 +129,7 @@ class LaunchedServers:
         return server
 
     def _environment(self) -> dict[str, str]:
-        kept = allowed_environment(os.environ, self._ledger.directory.name)
+        kept = environment_of_run(os.environ, self._ledger.directory.name)
         return kept | dict(self._device.environment) if self._device is not None else kept
 
     def arguments(self, arm: Arm, mode: Mode) -> tuple[str, ...]:

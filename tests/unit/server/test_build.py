@@ -154,3 +154,14 @@ def test_home_is_expanded(binary: Path, monkeypatch: pytest.MonkeyPatch) -> None
 )
 def test_build_numbers_are_read_from_every_form(text: str, number: int | None) -> None:
     assert build_number_of(text) == number
+
+
+def test_what_is_asked_for_its_flags_sees_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = tmp_path / "seen"
+    program = f"import os; open({str(seen)!r}, 'a').write(' '.join(os.environ) + chr(10))"
+    curious = executable(tmp_path / "curious", f"{program}\n{NATIVE}")
+    monkeypatch.setenv("HF_TOKEN", "secret")
+    monkeypatch.setenv("LLAMA_ARG_CTX_SIZE", "7")
+    locate(str(curious))
+    assert len(seen.read_text("utf-8").splitlines()) == 2
+    assert not {"HF_TOKEN", "LLAMA_ARG_CTX_SIZE"} & set(seen.read_text("utf-8").split())

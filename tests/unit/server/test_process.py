@@ -15,11 +15,11 @@ import psutil
 import pytest
 
 from pytest_specdec.errors import NeverReadyError, PortTakenError, ServerError, ServerExitedError
+from pytest_specdec.server.environment import environment_of_run
 from pytest_specdec.server.process import (
     AttachedServer,
     LaunchedServer,
     Warden,
-    allowed_environment,
     build_info,
     new_api_key,
     pick_port,
@@ -292,19 +292,19 @@ def test_only_what_is_allowed_reaches_a_server() -> None:
         "LLAMA_API_KEY": "secret", "HF_TOKEN": "secret", "AWS_SECRET_ACCESS_KEY": "secret", "GITHUB_TOKEN": "secret",
         "SPECDEC_RUN_ID": "another", "http_proxy": "http://proxy", "PYTEST_CURRENT_TEST": "this",
     }  # fmt: skip
-    assert allowed_environment(given, "run-1") == {
+    assert environment_of_run(given, "run-1") == {
         "PATH": "/bin", "HOME": "/home/me", "LD_LIBRARY_PATH": "/lib", "LC_ALL": "C", "CUDA_VISIBLE_DEVICES": "1",
         "OMP_NUM_THREADS": "2", "LLAMA_CACHE": "/models", "PYTHONPATH": "/src", "GGML_CUDA_FORCE_MMQ": "1",
         "GGML_NO_BACKTRACE": "1", "SPECDEC_RUN_ID": "run-1",
     }  # fmt: skip
-    assert allowed_environment({"GGML_NO_BACKTRACE": "0"}, "r")["GGML_NO_BACKTRACE"] == "0"
+    assert environment_of_run({"GGML_NO_BACKTRACE": "0"}, "r")["GGML_NO_BACKTRACE"] == "0"
 
 
 def test_the_server_sees_that_environment_and_nothing_else(start: Starter) -> None:
     given = {"PATH": os.environ["PATH"], "LLAMA_ARG_CTX_SIZE": "7", "LLAMA_SERVER_DEBUG_FAKE_TIMING": "1"}
     server = start(
         'print(*sorted(os.environ), "end", flush=True)\ntime.sleep(600)',
-        environment=allowed_environment(given, "run-1"),
+        environment=environment_of_run(given, "run-1"),
     )
     wait_for(server, "end")
     assert {"GGML_NO_BACKTRACE", "PATH", "SPECDEC_RUN_ID"} == set(server.log().split()) - {"end", "LC_CTYPE"}
