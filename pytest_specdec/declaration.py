@@ -80,10 +80,11 @@ def with_own_base(claim: Claim, profile: Profile) -> Claim:
 
 
 def repeated_over(keywords: Mapping[str, Any], profile: Profile) -> tuple[str, ...]:
-    """The arms of ``each=``: names, among them ``judged`` for all that the profile judges; empty without it."""
+    """The arms of ``each=``, once each: names, among them ``judged`` for all that the profile judges."""
     each = keywords.get("each", ())
     names = (each,) if isinstance(each, str) else tuple(each)
-    return tuple(arm for name in names for arm in (profile.judged_arms if name == _EACH_JUDGED else (name,)))
+    arms = (arm for name in names for arm in (profile.judged_arms if name == _EACH_JUDGED else (name,)))
+    return tuple(dict.fromkeys(arms))
 
 
 def selection_markers(claim: Claim, profile: Profile) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ def test_absent(): pass
 @pytest.mark.claim("each", source="t", each=["dflash2", "ngram"], on="mixed")
 def test_each(arm): pass
 
-@pytest.mark.claim("judged", source="t", each="judged", on="mixed")
+@pytest.mark.claim("judged", source="t", each=["judged", "dflash2"], on="mixed")
 def test_judged(): pass
 """
 
