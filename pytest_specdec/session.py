@@ -8,6 +8,7 @@ import os
 import secrets
 import shlex
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -167,11 +168,13 @@ class Run:
         replies = self.cells.get(CellKey(Mode.EXACT, workload.name, BASE)).generations
         widths = verify_widths([self.arm(name) for name in self.profile.judged_arms])
         with contextlib.ExitStack() as stack:
+            # First: after Ctrl-C it then waits for threads whose servers are gone, not for all that they would ask.
+            pool = stack.enter_context(ThreadPoolExecutor(self._servers_at_once()))
             servers = [
                 stack.enter_context(self.servers.running(base, Mode.EXACT)) for _ in range(self._servers_at_once())
             ]
             clients = [stack.enter_context(Client(server, self.profile.stall_timeout_s)) for server in servers]
-            return measure_noise(clients, workload, replies, widths)
+            return measure_noise(pool, clients, workload, replies, widths)
 
     def _servers_at_once(self) -> int:
         """How many servers may work side by side where nothing is timed: a GPU has memory for one."""

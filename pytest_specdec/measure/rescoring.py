@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,11 +60,11 @@ def remembered_noise(ledger: Ledger, measure: Callable[[], Noises]) -> Noises:
 
 
 def measure_noise(
-    clients: Sequence[Client], workload: Workload, replies: Sequence[Generation], widths: Sequence[int]
+    pool: Executor, clients: Sequence[Client], workload: Workload, replies: Sequence[Generation], widths: Sequence[int]
 ) -> Noises:
     """Both noises on live servers without a drafter, over positions spread over all its ``replies``.
 
-    The servers are alike and share the texts; each is asked one thing at a time.
+    The servers are alike and share the texts; each is asked one thing at a time, by a thread of ``pool``.
     """
     texts = [
         _Text(tuple(prompt_tokens(clients[0], prompt.text)), reply)
@@ -77,8 +77,7 @@ def measure_noise(
     ]
     each = math.ceil(_WHOLE_POSITIONS / max(len(texts), 1))
     shares = [texts[number :: len(clients)] for number in range(len(clients))]
-    with ThreadPoolExecutor(len(clients)) as pool:
-        scored = list(pool.map(lambda client, share: _scored(client, share, passes, each), clients, shares))
+    scored = list(pool.map(lambda client, share: _scored(client, share, passes, each), clients, shares))
     return Noises(
         _noise([row for chunked, _ in scored for row in chunked], widths),
         _noise([row for _, whole in scored for row in whole], ()),
