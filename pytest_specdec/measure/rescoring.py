@@ -19,7 +19,7 @@ from pytest_specdec.server.client import Client
 
 __all__ = ["POSITIONS", "measure_noise", "prompt_tokens", "remembered_noise", "verify_widths"]
 
-POSITIONS = 2300  # asked for; the first of each pass only fills the cache
+POSITIONS = 2150
 _WHOLE_POSITIONS = 240  # each costs a whole prompt
 _KEPT = "noise"
 
@@ -71,10 +71,8 @@ def measure_noise(
         for prompt, reply in zip(workload.prompts, replies, strict=True)
         if reply.alternatives and reply.complete
     ]
-    tokens = sum(len(text.reply.tokens) for text in texts)
-    passes = [
-        (width, offset) for width in widths for offset in _offsets(width, tokens, math.ceil(POSITIONS / len(widths)))
-    ]
+    lengths = [len(text.reply.tokens) for text in texts]
+    passes = [(width, offset) for width in widths for offset in _offsets(width, lengths, POSITIONS / len(widths))]
     each = math.ceil(_WHOLE_POSITIONS / max(len(texts), 1))
     shares = [texts[number :: len(clients)] for number in range(len(clients))]
     scored = list(pool.map(lambda client, share: _scored(client, share, passes, each), clients, shares))
@@ -103,9 +101,10 @@ def prompt_tokens(client: Client, text: str) -> list[int]:
     return [int(token) for token in answer["tokens"]]
 
 
-def _offsets(width: int, tokens: int, wanted: int) -> list[int]:
-    """Every pass over a text scores each ``width``-th position; as many passes as ``wanted`` needs, at most all."""
-    passes = max(1, min(width, math.ceil(wanted * width / max(tokens, 1))))
+def _offsets(width: int, lengths: Sequence[int], wanted: float) -> list[int]:
+    """As many passes as score ``wanted`` positions, at most all; each scores every ``width``-th but the first."""
+    in_one = sum(max(0, math.ceil(length / width) - 1) for length in lengths)
+    passes = max(1, min(width, math.ceil(wanted / max(in_one, 1))))
     return [number * width // passes for number in range(passes)]
 
 
