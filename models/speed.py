@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import httpx
 
 NAMES = ("code", "prose", "session")
-PROMPTS, TURNS, THREADS = 8, 6, 2
+PROMPTS, TURNS, THREADS = 5, 4, 2
 
 
 def main() -> None:

@@ -25,6 +25,11 @@ def test_long(cells, claim):
 KEY = CellKey(Mode.EXACT, "mixed", "dflash2")
 
 
+def _heed_ctrl_c() -> None:
+    """A shell starts what runs in its background deaf to it, and children inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Interrupted:
     """A run in the middle of its measurement: several generations are kept, the server works."""
 
@@ -40,6 +45,7 @@ class Interrupted:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "pytest", *arguments], cwd=directory, env=clean_environment(), text=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+            preexec_fn=_heed_ctrl_c,
         )  # fmt: skip
         self.said = ""
         assert eventually(lambda: self.kept() >= 3 or self.process.poll() is not None)
