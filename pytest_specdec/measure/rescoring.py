@@ -20,7 +20,7 @@ from pytest_specdec.server.client import Client
 __all__ = ["POSITIONS", "measure_noise", "prompt_tokens", "remembered_noise", "verify_widths"]
 
 POSITIONS = 2150
-_WHOLE_POSITIONS = 240  # each costs a whole prompt
+_WHOLE_POSITIONS = 210  # each costs a whole prompt
 _KEPT = "noise"
 
 # One slot, so that the chunks of one text follow each other in one cache; a few more tokens than two, so that the
