@@ -113,9 +113,10 @@ def _pass(client: Client, text: _Text, width: int, offset: int) -> Iterator[Resc
 
     Passes over one text follow each other, the one without an offset first.
     """
-    start, *ends = range(offset, len(text.reply.tokens), width)
-    if len(ends) < 2:  # one prompt alone is answered in another shape
+    positions = range(offset, len(text.reply.tokens), width)
+    if len(positions) < 3:  # one prompt alone, behind what is filled in, is answered in another shape
         return
+    start, *ends = positions
     # Without an offset cold, as the base read it: the last token of a prompt that is cached is computed again alone,
     # and its rounding would be in every chunk behind it.
     fill = {**_REQUEST, "cache_prompt": offset > 0, "prompt": [*text.prompt, *text.reply.tokens[:start]]}
