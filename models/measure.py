@@ -30,6 +30,7 @@ TABLES = [
 ]
 WORKLOAD_NAMES = ("code", "prose", "session", "refrain", "mixed")
 SWEEP_NAMES = ("code", "prose", "session")  # what the arms below the widest are measured on
+LONG_NAMES = ("code", "prose")  # of which not every arm answers every prompt
 IN_FULL = ("base", "dflash2@7", "dflash1@7")
 SOME = 24  # prompts of code and of prose for all other arms
 SWEPT = range(1, 7)
@@ -127,8 +128,11 @@ def measure(
         with server(directory / "target.gguf", *more) as client:
             complete(client, "def ", 4)
             asked = [name for name in names if name in SWEEP_NAMES or not swept]
-            most = {name: None if arm in IN_FULL or name not in ("code", "prose") else SOME for name in asked}
-            tallies = {name: ask(client, name, base.get(name), limit or most[name]) for name in asked}
+            some = None if arm in IN_FULL else SOME
+            tallies = {
+                name: ask(client, name, base.get(name), limit or (some if name in LONG_NAMES else None))
+                for name in asked
+            }
         base = base or tallies
         rows = {name: tally.row(base[name]) for name, tally in tallies.items()}
         print(arm, *(f"| {name} {summary(row)}" for name, row in rows.items()), flush=True)

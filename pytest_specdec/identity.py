@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import functools
 import os
 import platform
 import sys
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["machine_name", "write_identity"]
 
 
+@functools.cache  # every speed claim asks whether its record is of this machine
 def machine_name() -> str:
     """Operating system, architecture and processor."""
     return f"{platform.system()} {platform.machine()}, {_cpu_model()}"

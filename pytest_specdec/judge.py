@@ -195,10 +195,10 @@ class BaselineJudge:
         timed = self._judge.claim.kind is ClaimKind.SPEED
         if stored.has_speed_records if timed else stored.has_records:
             return Finding(
-                Status.FAIL, Reason.RECORD_MISSING, measured, f"a record in {self._run.baselines.path}",
+                Status.FAIL, Reason.RECORD_MISSING, measured, f"a record in {stored.path}",
                 "other claims have records on this device, so that one is missing is a fault", remedy, evidence,
             )  # fmt: skip
         return Finding(
-            Status.NOT_JUDGED, Reason.NO_RECORD, measured, "a record", f"none on {self._run.baselines.device}",
+            Status.NOT_JUDGED, Reason.NO_RECORD, measured, "a record", f"none on {stored.device}",
             remedy, evidence,
         )  # fmt: skip

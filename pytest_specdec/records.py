@@ -488,6 +488,10 @@ class Generation:
     voids: tuple[Void, ...] = ()
     device: Mapping[str, Json] = field(default_factory=dict, hash=False)
 
+    def void_for(self, figure: FigureKind) -> Void | None:
+        """The first guard that spoils this kind of figure."""
+        return next((void for void in self.voids if figure in void.figures), None)
+
     @property
     def counted(self) -> Counters:
         """The counters. Raises ValueError where they were not read."""
@@ -552,6 +556,10 @@ class Cell:
     def tokens(self) -> int:
         """Tokens predicted after each generation's first, which prefill gives."""
         return sum(max(0, g.timings.predicted_n - 1) for g in self.generations)
+
+    def valid_for(self, figure: FigureKind) -> list[Generation]:
+        """Its generations that no guard spoils for this kind of figure."""
+        return [g for g in self.generations if g.void_for(figure) is None]
 
     @property
     def cycles(self) -> int:

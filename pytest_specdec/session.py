@@ -167,12 +167,11 @@ class Run:
         workload, base = self.workload(NOISE_WORKLOAD), self.arm(BASE)
         replies = self.cells.get(CellKey(Mode.EXACT, workload.name, BASE)).generations
         widths = verify_widths([self.arm(name) for name in self.profile.judged_arms])
+        number = self._servers_at_once()
         with contextlib.ExitStack() as stack:
             # First: after Ctrl-C it then waits for threads whose servers are gone, not for all that they would ask.
-            pool = stack.enter_context(ThreadPoolExecutor(self._servers_at_once()))
-            servers = [
-                stack.enter_context(self.servers.running(base, Mode.EXACT)) for _ in range(self._servers_at_once())
-            ]
+            pool = stack.enter_context(ThreadPoolExecutor(number))
+            servers = [stack.enter_context(self.servers.running(base, Mode.EXACT)) for _ in range(number)]
             clients = [stack.enter_context(Client(server, self.profile.stall_timeout_s)) for server in servers]
             return measure_noise(pool, clients, workload, replies, widths)
 

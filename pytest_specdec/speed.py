@@ -19,7 +19,6 @@ from pytest_specdec.records import (
     Figure,
     FigureKind,
     Finding,
-    Generation,
     Json,
     Reason,
     Status,
@@ -62,8 +61,8 @@ def cycles_per_s(cell: Cell) -> float:
     """Median over its valid generations; 0 without any."""
     rates = [
         1000 * g.cycles / g.timings.predicted_ms
-        for g in cell.generations
-        if g.cycles > 0 and g.timings.predicted_ms > 0 and not _spoils(g)
+        for g in cell.valid_for(FigureKind.SPEED)
+        if g.cycles > 0 and g.timings.predicted_ms > 0
     ]
     return median(rates) if rates else 0.0
 
@@ -120,10 +119,6 @@ def _most_frequent_void(cells: Sequence[Cell]) -> Void | None:
     example = next(void for void in found if void.reason is reason)
     total = sum(len(cell.generations) for cell in cells)
     return Void(reason, example.figures, f"{number} of {total} generations, for example: {example.detail}")
-
-
-def _spoils(generation: Generation) -> bool:
-    return any(FigureKind.SPEED in void.figures for void in generation.voids)
 
 
 def _measured(evidence: Evidence) -> str:
@@ -194,7 +189,7 @@ def _evidence(evidence: Evidence) -> dict[str, Json]:
 
 
 def _figures(cell: Cell) -> dict[str, Json]:
-    valid = [g for g in cell.generations if not _spoils(g)]
+    valid = cell.valid_for(FigureKind.SPEED)
     seconds = math.fsum(g.timings.predicted_ms for g in valid) / 1000
     tokens = sum(max(0, g.timings.predicted_n - 1) for g in valid)
     return {

@@ -66,5 +66,5 @@ def _ms_per_token(generation: Generation) -> float:
 
 def _median(cell: Cell, figure: Callable[[Generation], float]) -> float:
     """Over the valid replies; NaN without any."""
-    values = [figure(g) for g in cell.generations if not any(FigureKind.SPEED in void.figures for void in g.voids)]
+    values = [figure(g) for g in cell.valid_for(FigureKind.SPEED)]
     return median(values) if values else float("nan")

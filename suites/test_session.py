@@ -12,7 +12,7 @@ from pytest_specdec.asking import CellMap
 from pytest_specdec.contrasting import ContrastView
 from pytest_specdec.judge import BaselineJudge, Judge
 from pytest_specdec.measure.guards import short_session
-from pytest_specdec.records import Cell, FigureKind, Generation
+from pytest_specdec.records import Cell, FigureKind
 
 BUILD_TURNS = 9
 
@@ -73,7 +73,7 @@ def test_the_sampled_session_is_reported(cells: CellMap, claim: Judge) -> None:
         claim.valid(replace(cell, voids=(*cell.voids, *([short] if short else []))), FigureKind.SPEED)
     build = {arm: _tokens_per_s(cell, BUILD_TURNS) for arm, cell in cells.items()}
     every = {arm: _tokens_per_s(cell) for arm, cell in cells.items()}
-    valid = sum(len(_valid(cell)) for cell in cells.values())
+    valid = sum(len(cell.valid_for(FigureKind.SPEED)) for cell in cells.values())
     total = sum(len(cell.generations) for cell in cells.values())
     ratios = ", ".join(f"{arm} ×{speed / build['base']:.2f}" for arm, speed in build.items() if arm != "base")
     claim.reports(
@@ -90,10 +90,8 @@ def _tokens_per_conversation(cell: Cell) -> int:
 
 def _tokens_per_s(cell: Cell, turns: int | None = None) -> float:
     """Over the valid replies to the first turns of each conversation; NaN without any."""
-    replies = [g for g in _valid(cell) if turns is None or int(g.prompt_id.rpartition("-")[2]) <= turns]
+    replies = [
+        g for g in cell.valid_for(FigureKind.SPEED) if turns is None or int(g.prompt_id.rpartition("-")[2]) <= turns
+    ]
     decode_ms = sum(g.timings.predicted_ms for g in replies)
     return 1000 * sum(g.timings.predicted_n - 1 for g in replies) / decode_ms if decode_ms > 0 else float("nan")
-
-
-def _valid(cell: Cell) -> list[Generation]:
-    return [g for g in cell.generations if not any(FigureKind.SPEED in void.figures for void in g.voids)]

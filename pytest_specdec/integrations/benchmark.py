@@ -53,7 +53,7 @@ def as_benchmark(request: pytest.FixtureRequest) -> Callable[[Cell], None]:
 def _report(cell: Cell, benchmark: Any) -> None:
     from pytest_specdec.records import FigureKind
 
-    valid = [g for g in cell.generations if not any(FigureKind.SPEED in void.figures for void in g.voids)]
+    valid = cell.valid_for(FigureKind.SPEED)
     per_token_s = [g.timings.predicted_ms / 1000 / max(1, g.timings.predicted_n - 1) for g in valid]
     benchmark.group, benchmark.name = cell.key.workload, cell.key.arm
     benchmark.extra_info.update(

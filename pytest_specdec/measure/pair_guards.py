@@ -129,7 +129,7 @@ def clocks_apart(reference: Cell, candidate: Cell) -> Void | None:
 
 def _clocks(cell: Cell) -> Summary:
     """The clocks of a cell's generations together."""
-    told = [g.device for g in cell.generations if g.device and not _spoiled(g)]
+    told = [g.device for g in cell.valid_for(FigureKind.SPEED) if g.device]
 
     def middle(name: str) -> float | None:
         known = [row[name] for row in told if row.get(name) is not None]
@@ -144,7 +144,7 @@ def _clocks(cell: Cell) -> Summary:
 
 def _trend(cell: Cell) -> tuple[float, float] | None:
     """Change of the log time per cycle from first to last generation, and Kendall's z for it; None without figures."""
-    usable = [g for g in cell.generations if g.cycles > 0 and g.timings.predicted_ms > 0 and not _spoiled(g)]
+    usable = [g for g in cell.valid_for(FigureKind.SPEED) if g.cycles > 0 and g.timings.predicted_ms > 0]
     if len(usable) < LEAST_VALUES:
         return None
     at = [float(g.started_ns) for g in usable]
@@ -156,10 +156,6 @@ def _trend(cell: Cell) -> tuple[float, float] | None:
     concordance = sum((rise > 0) - (rise < 0) for rise in rises)
     z = concordance / math.sqrt(n * (n - 1) * (2 * n + 5) / 18)
     return median(rises) * (max(at) - min(at)), z
-
-
-def _spoiled(generation: Generation) -> bool:
-    return any(FigureKind.SPEED in void.figures for void in generation.voids)
 
 
 def _without_prompts(generations: Sequence[Generation], logs: Sequence[float]) -> list[float]:

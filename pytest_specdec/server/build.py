@@ -86,10 +86,11 @@ def _wanted(text: str, asked_by: str, launcher: Sequence[str]) -> _Candidate:
         return _embedded(f"asked for by {asked_by}")
     # As an absolute path first: to `which`, a bare name is one to look for on PATH only.
     path = shutil.which(str(Path(text).expanduser().absolute())) or shutil.which(text)
-    if path is None and launcher and not Path(text).exists():
-        return _Candidate("path", text, (text,), None, f"asked for by {asked_by}, where {launcher[0]} runs it")
     if path is None:
-        why = "it is not an executable file" if Path(text).exists() else "there is no such file"
+        is_there = Path(text).exists()
+        if launcher and not is_there:
+            return _Candidate("path", text, (text,), None, f"asked for by {asked_by}, where {launcher[0]} runs it")
+        why = "it is not an executable file" if is_there else "there is no such file"
         raise BuildError(f"using the llama-server {text} ({asked_by})", why, "give the path of a llama-server binary")
     absolute = str(Path(path).resolve())
     return _Candidate("path", absolute, (absolute,), None, f"asked for by {asked_by}")

@@ -59,7 +59,7 @@ def _by_place(generations: Iterable[Generation], needs: Collection[FigureKind]) 
     tried: set[tuple[str, int]] = set()
     for g in sorted(generations, key=lambda g: (g.block, g.ordinal)):
         place = (g.prompt_id, g.block)
-        if place not in tried and not any(void.figures & set(needs) for void in g.voids):
+        if place not in tried and not any(g.void_for(figure) for figure in needs):
             places[place] = g
         tried.add(place)
     return places

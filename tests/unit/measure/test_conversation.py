@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -53,7 +53,7 @@ class Panel:
 
     def script(self, workload: Workload) -> Script:
         bench = Bench(
-            servers_of=lambda _role: self.servers,  # type: ignore[arg-type, return-value]
+            servers_of=lambda _role: cast("Any", self.servers),  # all of a server that a script asks for
             ledger=self.ledger,
             arm=Arm,
             stall_timeout_s=30.0,
