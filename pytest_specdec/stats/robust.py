@@ -33,7 +33,8 @@ def hodges_lehmann(values: Sequence[float] | NDArray[np.float64], level: float =
     if not len(x) or not np.isfinite(x).all():
         return Estimate(math.nan, math.nan, math.nan)
     i, j = np.triu_indices(len(x))
-    walsh = np.sort(x[i] / 2 + x[j] / 2)
+    # Half of a subnormal number loses its last bit, and an average is never outside of what it averages.
+    walsh = np.clip(np.sort(x[i] / 2 + x[j] / 2), x.min(), x.max())
     order = _order(len(x), level)
     return Estimate(float(np.median(walsh)), float(walsh[order - 1]), float(walsh[len(walsh) - order]))
 

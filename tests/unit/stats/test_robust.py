@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pytest_specdec.stats.robust import hodges_lehmann, ratio_of
@@ -32,6 +32,7 @@ def test_it_moves_with_the_data(values: list[float], shift: float) -> None:
     assert after.high == pytest.approx(before.high + shift, abs=1e-9)
 
 
+@example([5e-324])
 @given(VALUES)
 def test_it_does_not_depend_on_order_and_stays_within_the_data(values: list[float]) -> None:
     estimate = hodges_lehmann(values)
