@@ -17,6 +17,7 @@ from pytest_specdec.records import (
     FigureKind,
     Finding,
     MemoryUse,
+    Mode,
     Reason,
     Status,
 )
@@ -129,6 +130,8 @@ class LiveArm:
         if name not in (*self._claim.arms, self._claim.over):
             raise _undeclared(self._claim, f"a server of {name!r}", f"the arms {list(self._claim.arms)}")
         self._judge.measured_something = True
+        if self._claim.mode is Mode.SPEED:
+            self._stack.enter_context(self._run.ahead.paused())
         opened = self._run.servers.running(self._run.arm(name), self._claim.mode, self._claim.server_flags)
         live = self._stack.enter_context(opened)
         return self._stack.enter_context(Client(live, self._run.profile.stall_timeout_s))

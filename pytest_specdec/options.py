@@ -150,6 +150,12 @@ def _device(value: str) -> str:
     return value
 
 
+def _count(value: str) -> int:
+    if not value.isdigit() or int(value) < 1:
+        raise _BadValueError("a whole number from 1 on")
+    return int(value)
+
+
 def _seed(value: str) -> int:
     if not value.isdigit():
         raise _BadValueError("a whole number")
@@ -338,6 +344,14 @@ OPTIONS: tuple[Option, ...] = (
         _device,
         metavar="cpu|INDEX|UUID",
         default_text="what the build can use: the first of $CUDA_VISIBLE_DEVICES, else the first GPU, else the CPU",
+    ),
+    Option(
+        "--specdec-servers-at-once",
+        "servers_at_once",
+        "How many servers may work side by side on a CPU while nothing is timed.",
+        _count,
+        metavar="N",
+        default_text="one per core, at most 4, divided among the workers of pytest-xdist; on a GPU always one",
     ),
     Option(
         "--specdec-lock-dir",

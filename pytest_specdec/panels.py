@@ -90,7 +90,8 @@ class Panels:
             station=lambda: self._station(name),
         )
         panel = panel_of(workload, questions, run.profile.speed.block_prompts, run.seed)
-        return PanelRunner(bench, panel, workload, questions, self._limit_s(name)).measure()
+        with run.ahead.paused():
+            return PanelRunner(bench, panel, workload, questions, self._limit_s(name)).measure()
 
     def _limit_s(self, name: str) -> float | None:
         """Each panel's share of the device time, by the prompts and arms that it has."""

@@ -173,13 +173,17 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
-    """What cannot be judged here is said instead of measured."""
+    """What cannot be judged here is said instead of measured; the first exact claim sets off those behind it."""
     if CLAIM in item.stash:
         from pytest_specdec.judge import JudgedError
+        from pytest_specdec.records import Mode
 
-        finding = item.config.stash[RUN].unavailable(item.stash[CLAIM])
+        run, declared = item.config.stash[RUN], item.stash[CLAIM]
+        finding = run.unavailable(declared)
         if finding is not None:
             raise JudgedError(finding)
+        if declared.mode is Mode.EXACT:
+            run.ahead.start()
     return (yield)
 
 

@@ -240,6 +240,7 @@ class Settings:
     resume: Path | None = None
     calibrate: bool = False
     device: str | None = None
+    servers_at_once: int | None = None
     lock_dir: Path | None = None
     lock_timeout_s: float = 3600.0
     cooldown_timeout_s: float = 300.0

@@ -20,6 +20,7 @@ from pytest_specdec.device.samples import CPU_KEY
 from pytest_specdec.errors import BuildError, ModelError, SpecdecError, SuiteError
 from pytest_specdec.identity import machine_name, write_identity
 from pytest_specdec.lossless import Noises
+from pytest_specdec.measure.ahead import Ahead
 from pytest_specdec.measure.cells import Cells
 from pytest_specdec.measure.choosing import Crew, take
 from pytest_specdec.measure.ledger import Ledger
@@ -121,6 +122,31 @@ class Run:
         )  # fmt: skip
 
     @cached_property
+    def ahead(self) -> Ahead:
+        """What measures the exact cells of the selected claims while others are judged."""
+        exact = [claim for claim in self.claims if claim.mode is Mode.EXACT and self.unavailable(claim) is None]
+        keys = dict.fromkeys(key for claim in exact for key in claim.cells)
+        ahead = Ahead(self.cells, keys, self.servers_at_once - 1, self._end_servers)
+        self.cells.meanwhile = ahead.lend_a_hand
+        return ahead
+
+    @property
+    def servers_at_once(self) -> int:
+        """How many servers may work side by side where nothing is timed."""
+        if self.settings.servers_at_once is not None:
+            return self.settings.servers_at_once
+        return 1 if self._one_server_only else max(1, min(_MOST_SERVERS, (os.cpu_count() or 1) // _workers()))
+
+    @property
+    def _one_server_only(self) -> str | None:
+        """Why no two servers of ours may run at a time; None where they may."""
+        if isinstance(self.servers, AttachedServers):
+            return "attached servers are as they are"
+        if self.device != CPU_KEY:
+            return f"{self.device} has room, and memory to be measured, for one"
+        return None
+
+    @cached_property
     def panels(self) -> Panels:
         """The speed panels of this run."""
         from pytest_specdec.panels import Panels  # numpy comes with it, and exact claims need none
@@ -167,19 +193,14 @@ class Run:
         workload, base = self.workload(NOISE_WORKLOAD), self.arm(BASE)
         replies = self.cells.get(CellKey(Mode.EXACT, workload.name, BASE)).generations
         widths = verify_widths([self.arm(name) for name in self.profile.judged_arms])
-        number = self._servers_at_once()
+        number = self.servers_at_once
         with contextlib.ExitStack() as stack:
+            stack.enter_context(self.ahead.holding())
             # First: after Ctrl-C it then waits for threads whose servers are gone, not for all that they would ask.
             pool = stack.enter_context(ThreadPoolExecutor(number))
             servers = [stack.enter_context(self.servers.running(base, Mode.EXACT)) for _ in range(number)]
             clients = [stack.enter_context(Client(server, self.profile.stall_timeout_s)) for server in servers]
             return measure_noise(pool, clients, workload, replies, widths)
-
-    def _servers_at_once(self) -> int:
-        """How many servers may work side by side where nothing is timed: a GPU has memory for one."""
-        if isinstance(self.servers, AttachedServers) or self.device != CPU_KEY:
-            return 1
-        return min(_MOST_SERVERS, os.cpu_count() or 1)
 
     def arm(self, name: str) -> Arm:
         """The arm of that name. Raises ProfileError."""
@@ -242,10 +263,15 @@ class Run:
 
     def close(self) -> None:
         """Stop every server and let the device go."""
+        if "ahead" in vars(self):
+            self.ahead.stop()
+        self._end_servers()
+        self.own_device.close()
+
+    def _end_servers(self) -> None:
         self.servers.close()
         if self.base is not None:
             self.base.close()
-        self.own_device.close()
 
     def model_sha256(self, name: str, mode: Mode = Mode.EXACT) -> str | None:
         """The hash of that model's file; None for that of an attached server, which need not be here."""
@@ -255,6 +281,12 @@ class Run:
 
     def _check_what_is_needed(self, claims: Sequence[Claim]) -> None:
         """A model that is missing or a flag that nobody knows is the user's mistake and no verdict."""
+        if (self.settings.servers_at_once or 1) > 1 and self._one_server_only:
+            raise SuiteError(
+                f"using {self.settings.servers_at_once} servers at once (--specdec-servers-at-once)",
+                self._one_server_only,
+                "leave the option out",
+            )
         if isinstance(self.servers, AttachedServers):
             for name, _ in self.settings.server_urls:
                 self.arm(name)
@@ -296,8 +328,11 @@ def _planned_device(settings: Settings) -> str:
 
 def _crew(claims: Sequence[Claim]) -> Crew:
     """The workers of pytest-xdist, of which this process is one; without it one."""
-    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) if "PYTEST_XDIST_WORKER" in os.environ else 1
-    return Crew(workers, any(claim.mode is Mode.SPEED for claim in claims))
+    return Crew(_workers(), any(claim.mode is Mode.SPEED for claim in claims))
+
+
+def _workers() -> int:
+    return int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) if "PYTEST_XDIST_WORKER" in os.environ else 1
 
 
 def _not_judged(reason: Reason, wanted: str, why: str, remedy: str) -> Finding:

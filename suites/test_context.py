@@ -16,20 +16,24 @@ from pytest_specdec.server.client import Client
 
 from .texts import CODE, GREEDY, LONG, PROSE
 
-_SMALL = 512
-_TO_THE_EDGE = {**GREEDY, "n_predict": 2 * _SMALL}
+# The least that llama-server takes: replies reach the edge soon, and past it the context shifts several times.
+_SMALL = 256
+_PAST_THE_EDGE = 3 * _SMALL // 2
+_TO_THE_EDGE = {**GREEDY, "n_predict": _SMALL + _SMALL}
 _STATES = tempfile.gettempdir()
 
 
 @pytest.mark.claim(
     "context.edge", source="upstream reports", kind="lossless", each=["judged", "self"], over="base",
-    server_flags={"ctx-size": _SMALL, "no-context-shift": True},
+    server_flags={"ctx-size": 512, "no-context-shift": True},
 )  # fmt: skip
 def test_up_to_the_edge(arm: str, server: LiveArm, claim: Judge, lossless: Lossless) -> None:
-    def play(client: Client) -> list[Generation]:
-        return [client.stream(CODE * 2 + tail, _TO_THE_EDGE, prompt_id=f"code{tail}") for tail in ("", "#", "# file")]
+    def base_play(client: Client) -> tuple[list[str], list[Generation]]:
+        texts = _close_to_the_edge(client)
+        return texts, _up_to_the_edge(client, texts)
 
-    base, replies = server.remembered("base", play), play(server.start(arm))
+    texts, base = server.remembered("base", base_play)
+    replies = _up_to_the_edge(server.start(arm), texts)
     pairs = list(zip(base, replies, strict=True))
     # As far as both go: where they end is another question.
     shorter = [min(len(mine.tokens), len(theirs.tokens)) for mine, theirs in pairs]
@@ -49,13 +53,14 @@ def test_up_to_the_edge(arm: str, server: LiveArm, claim: Judge, lossless: Lossl
 )  # fmt: skip
 def test_past_the_edge_with_context_shift(arm: str, server: LiveArm, claim: Judge, lossless: Lossless) -> None:
     def play(client: Client) -> list[Generation]:
-        return [client.stream(CODE, _TO_THE_EDGE, prompt_id="code"), client.stream(PROSE, GREEDY, prompt_id="after")]
+        past = client.stream(CODE, {**GREEDY, "n_predict": _PAST_THE_EDGE}, prompt_id="code")
+        return [past, client.stream(PROSE, GREEDY, prompt_id="after")]
 
     base, replies = server.remembered("base", play), play(server.start(arm))
     claim.holds(
-        len(replies[0].tokens) == 2 * _SMALL,
+        len(replies[0].tokens) == _PAST_THE_EDGE,
         measured=f"{len(replies[0].tokens)} tokens in a context of {_SMALL}",
-        expected=f"{2 * _SMALL} tokens",
+        expected=f"{_PAST_THE_EDGE} tokens",
         otherwise=Reason.LENGTH_DIFFERS,
     )
     lossless.same_replies(base, replies)
@@ -66,7 +71,7 @@ def test_past_the_edge_with_context_shift(arm: str, server: LiveArm, claim: Judg
     server_flags={"parallel": 2},
 )  # fmt: skip
 def test_parallel_slots_of_unequal_length(arm: str, server: LiveArm, lossless: Lossless) -> None:
-    asked = [("long", LONG, 96), ("short", PROSE, 24), ("code", CODE, 64), ("again", PROSE, 48)]
+    asked = [("long", LONG, 64), ("short", PROSE, 16), ("code", CODE, 40), ("again", PROSE, 32)]
 
     def ask(client: Client, number: int) -> Generation:
         name, text, length = asked[number]
@@ -100,6 +105,16 @@ def test_a_slot_that_was_saved_and_restored(arm: str, server: LiveArm, lossless:
             state.unlink(missing_ok=True)
 
     lossless.same_replies(server.remembered("base", play), play(server.start(arm)))
+
+
+def _close_to_the_edge(client: Client) -> list[str]:
+    """Prompts that end some tokens before the edge, each one token further, in text that drafters know by then."""
+    reply = client.stream(CODE * 2, _TO_THE_EDGE, prompt_id="long")
+    return [CODE * 2 + "".join(reply.pieces[:-left]) for left in (40, 39, 38)]
+
+
+def _up_to_the_edge(client: Client, texts: list[str]) -> list[Generation]:
+    return [client.stream(text, _TO_THE_EDGE, prompt_id=f"edge-{number}") for number, text in enumerate(texts)]
 
 
 def _cut(replies: list[Generation], lengths: list[int]) -> list[Generation]:

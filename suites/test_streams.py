@@ -55,7 +55,7 @@ def test_a_request_after_one_that_was_cut_off(arm: str, server: LiveArm, lossles
         replies = []
         for text, events in ((PROSE, 1), (CODE, 3), (PROSE, 0)):
             client.cut_off(text, {**GREEDY, "n_predict": 512}, after_events=events)
-            replies.append(client.stream(CODE, GREEDY, prompt_id=f"after {events} events"))
+            replies.append(client.stream(CODE, {**GREEDY, "n_predict": 32}, prompt_id=f"after {events} events"))
         return replies
 
     lossless.same_replies(server.remembered("base", play), play(server.start(arm)))

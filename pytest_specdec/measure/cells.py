@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+
+from filelock import Timeout
 
 from pytest_specdec.errors import (
     ClientError,
@@ -47,6 +51,8 @@ __all__ = ["CellFailedError", "Cells", "failure_of", "refuse_unknown_flags", "sy
 # Out of memory, or somebody's hand: directly, and as a shell or a container runtime reports it.
 _KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
 
+_LOOK_S = 0.2
+
 # A status and a reason for each way in which a server can fail us once it was ready; the first that fits counts.
 _FAILURES: tuple[tuple[type[SpecdecError], Status, Reason], ...] = (
     (ServerDiedError, Status.FAIL, Reason.SERVER_DIED),
@@ -77,7 +83,10 @@ class CellFailedError(Exception):
 
 @dataclass
 class Cells:
-    """The cells of one run. ``progress`` is told what happens, for the screen."""
+    """The cells of one run. ``progress`` is told what happens, for the screen, by the thread that made this.
+
+    Several threads, and processes, may ask for cells; each cell is measured by one of them.
+    """
 
     servers_of: Callable[[str], Servers]  # by the build's role
     ledger: Ledger
@@ -86,20 +95,63 @@ class Cells:
     stall_timeout_s: float
     progress: Callable[[str], None]
     device: OwnDevice | None = None
+    meanwhile: Callable[[], bool] = lambda: False  # what the owner does while another thread has the cell it wants
 
     def __post_init__(self) -> None:
         self._known: dict[CellKey, Cell | CellFailedError] = {}
+        self._begun: set[CellKey] = set()
+        self._told: dict[CellKey, str] = {}
+        self._owner = threading.get_ident()
+        self._abandoned = False
 
     def get(self, key: CellKey) -> Cell:
         """The cell, measured now if nobody has. Raises CellFailedError, the same again for every later caller."""
         if key not in self._known:
-            with self.ledger.locked(str(key)):
-                finished = self.ledger.cells().get(key)
-                self._known[key] = self._load(key, finished) if finished else self._measure(key)
+            self._begun.add(key)
+            with self._turn(key):
+                if key not in self._known:
+                    finished = self.ledger.cells().get(key)
+                    self._known[key] = self._load(key, finished) if finished else self._measure(key)
         found = self._known[key]
         if isinstance(found, CellFailedError):
             raise found
         return found
+
+    def is_begun(self, key: CellKey) -> bool:
+        """Whether somebody in this process has asked for the cell."""
+        return key in self._begun
+
+    def abandon(self) -> None:
+        """The servers are ended now: what fails from here on says nothing about them."""
+        self._abandoned = True
+
+    @contextmanager
+    def _turn(self, key: CellKey) -> Iterator[None]:
+        """Wait until nobody else measures this cell, and keep others from it."""
+        lock = self.ledger.locked(str(key))
+        while not lock.is_locked:
+            try:
+                lock.acquire(timeout=_LOOK_S)
+            except Timeout:
+                if self._is_owner and key not in self._known and self.meanwhile():
+                    continue
+                self._show(self._told.get(key, f"waiting for another worker that measures {key}"))
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _tell(self, key: CellKey, words: str) -> None:
+        self._told[key] = words  # for whoever waits for it
+        self._show(words)
+
+    def _show(self, words: str) -> None:
+        if self._is_owner:
+            self.progress(words)
+
+    @property
+    def _is_owner(self) -> bool:
+        return threading.get_ident() == self._owner
 
     def known(self, key: CellKey) -> Cell | None:
         """The cell where this process has measured or loaded it already; nothing is measured for the asking."""
@@ -127,10 +179,12 @@ class Cells:
 
     def _measure(self, key: CellKey) -> Cell | CellFailedError:
         arm = self.arm(key.arm)
-        self.progress(f"measuring {key}")
+        self._tell(key, f"measuring {key}")
         try:
             cell = self._measured(key, arm)
         except (ServerError, ClientError) as error:
+            if self._abandoned:
+                raise
             failure = failure_of(key, arm, error)
             self.ledger.finish_cell(key, None, plain(vars(failure)))
             return failure
@@ -162,7 +216,7 @@ class Cells:
             probe.look()
             self.ledger.append(generation)
             generations.append(generation)
-            self.progress(f"measuring {key}: {ordinal + 1} of {len(workload.prompts)} prompts")
+            self._tell(key, f"measuring {key}: {ordinal + 1} of {len(workload.prompts)} prompts")
         return tuple(generations)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import shlex
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cached_property
 
 from pytest_specdec.errors import ServerError
@@ -57,6 +58,7 @@ class LaunchedServers:
         self._models: dict[str, ModelFile] = {}
         self._running: list[LaunchedServer] = []
         self._warden: Warden | None = None
+        self._starting = threading.Lock()
 
     @property
     def identity(self) -> BuildIdentity:
@@ -95,7 +97,7 @@ class LaunchedServers:
                 yield server
             finally:
                 server.stop()
-                self._running.remove(server)
+                self._forget(server)
 
     def by_hand(self, arm: Arm, mode: Mode, extra_flags: Mapping[str, Json] | None = None) -> str:
         """A command that a person can paste to get the same server, on port 8080 and without a key."""
@@ -104,17 +106,24 @@ class LaunchedServers:
         return shlex.join([*words[:at], *words[at + 2 :]])
 
     def close(self) -> None:
-        """End whatever still runs."""
-        while self._running:
-            self._running.pop().stop()
+        """End whatever still runs, also what another thread has started."""
+        for server in list(self._running):
+            server.stop()
+            self._forget(server)
         if self._warden is not None:
             self._warden.close()
             self._warden = None
 
+    def _forget(self, server: LaunchedServer) -> None:
+        with suppress(ValueError):  # two threads may have stopped it
+            self._running.remove(server)
+
     def _start(self, arm: Arm, mode: Mode, extra_flags: Mapping[str, Json] | None) -> LaunchedServer:
         port, api_key = pick_port(), new_api_key()
-        if self._warden is None:
-            self._warden = Warden()
+        with self._starting:
+            if self._warden is None:
+                self._warden = Warden()
+            warden = self._warden
         server = spawn(
             self._arguments(arm, mode, port, api_key, extra_flags),
             arm=arm.name,
@@ -123,7 +132,7 @@ class LaunchedServers:
             environment=self._environment(),
             log_path=self._ledger.log_path(f"{mode}-{arm.name}"),
             stop_timeout_s=self._profile.stop_timeout_s,
-            warden=self._warden,
+            warden=warden,
         )
         self._running.append(server)
         return server

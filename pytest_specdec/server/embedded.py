@@ -7,7 +7,6 @@ is named, so that a typing error never passes for a default.
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import signal
 import sys
 import threading
@@ -182,10 +181,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+class _Version(argparse.Action):
+    """Looks the version up only when it is asked for: that takes a third of a start."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        import importlib.metadata
+
+        print(f"xllamacpp {importlib.metadata.version('xllamacpp')}")  # noqa: T201
+        parser.exit()
+
+
 def _parser() -> argparse.ArgumentParser:
     usage = "python -m pytest_specdec.server.embedded --model FILE [llama-server's flags …]"
     parser = argparse.ArgumentParser(prog="embedded server", usage=usage, allow_abbrev=False, description=__doc__)
-    parser.add_argument("--version", action="version", version=f"xllamacpp {importlib.metadata.version('xllamacpp')}")
+    parser.add_argument("--version", action=_Version, nargs=0, help="the wheel's version")
     for number, flag in enumerate(_FLAGS):
         if flag.parse is None:
             parser.add_argument(*flag.names, dest=f"flag{number}", action="store_const", const=flag.value, default=None)

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,7 +36,8 @@ __all__ = [
 
 _TAIL_LINES = 15
 _HEALTH_TIMEOUT_S = 2.0
-_POLL_S = 0.02
+_LEAST_POLL_S = 0.005
+_MOST_POLL_S = 0.5
 
 
 class LiveServer(Protocol):
@@ -72,6 +74,7 @@ class Warden:
     def __init__(self) -> None:
         command = (sys.executable, "-I", "-S", warden.__file__)
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, text=True, start_new_session=True)
+        self._line = threading.Lock()  # servers are started and stopped by several threads
 
     def watch(self, group: int) -> None:
         """End this process group when we are gone."""
@@ -83,12 +86,12 @@ class Warden:
 
     def close(self) -> None:
         """Close the pipe: what is still watched ends now."""
-        with contextlib.suppress(BrokenPipeError):
+        with self._line, contextlib.suppress(BrokenPipeError):
             self._process.communicate(timeout=2 * warden.GRACE_S)
 
     def _tell(self, line: str) -> None:
-        if self._process.stdin is not None and not self._process.stdin.closed:
-            with contextlib.suppress(BrokenPipeError):
+        with self._line, contextlib.suppress(BrokenPipeError):
+            if self._process.stdin is not None and not self._process.stdin.closed:
                 self._process.stdin.write(line)
                 self._process.stdin.flush()
 
@@ -163,12 +166,12 @@ class LaunchedServer:
         self._warden.forget(group)
 
     def _gone_within(self, timeout_s: float) -> bool:
-        deadline = time.monotonic() + timeout_s
-        while time.monotonic() < deadline:
+        began_s = time.monotonic()
+        while time.monotonic() - began_s < timeout_s:
             self._process.poll()  # reaps the leader, else the group would never be empty
             if not warden.send(self._process.pid, 0):
                 return True
-            time.sleep(_POLL_S)
+            time.sleep(_pause_s(began_s))
         return False
 
 
@@ -235,7 +238,7 @@ def wait_until_ready(server: LiveServer, timeout_s: float, tried: str) -> None:
 
     Raises ServerExitedError on any exit before that, code 0 included, and NeverReadyError at the deadline.
     """
-    deadline = time.monotonic() + timeout_s
+    began_s = time.monotonic()
     said = "no answer"
     with httpx.Client(
         timeout=_HEALTH_TIMEOUT_S,
@@ -243,7 +246,7 @@ def wait_until_ready(server: LiveServer, timeout_s: float, tried: str) -> None:
         headers={"Connection": "close"},
         verify=needs_certificates(server.url),
     ) as client:
-        while time.monotonic() < deadline:
+        while time.monotonic() - began_s < timeout_s:
             _refuse_exited(server, tried)
             try:
                 answer = client.get(server.url + "/health")
@@ -253,13 +256,18 @@ def wait_until_ready(server: LiveServer, timeout_s: float, tried: str) -> None:
                 if answer.status_code == httpx.codes.OK and not _is_a_stranger(client, server):
                     return
                 said = f"HTTP {answer.status_code}: {answer.text[:200]}"
-            time.sleep(_POLL_S)
+            time.sleep(_pause_s(began_s))
     raise NeverReadyError(
         tried,
         f"{server.url}/health did not answer 200 within {timeout_s:g} s; last: {said}",
         "look at the log; a large model on a slow disk may need a longer server.ready_timeout_s in the profile",
         server.log_tail(),
     )
+
+
+def _pause_s(began_s: float) -> float:
+    """Until the next look: a tenth of the wait so far, so that short waits end at once and long ones cost nothing."""
+    return min(_MOST_POLL_S, max(_LEAST_POLL_S, 0.1 * (time.monotonic() - began_s)))
 
 
 def _is_a_stranger(client: httpx.Client, server: LiveServer) -> bool:

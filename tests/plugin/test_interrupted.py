@@ -82,6 +82,7 @@ def test_ctrl_c_stops_the_servers_and_keeps_the_ledger(interrupted: Interrupted)
     assert interrupted.end(signal.SIGINT) == pytest.ExitCode.INTERRUPTED
     assert not servers_of(interrupted.run)
     assert_readable(interrupted.run)
+    assert not (interrupted.run / "cells.jsonl").exists(), "what was under way has not failed"
     assert "KeyboardInterrupt" in interrupted.said
     assert "Traceback" not in interrupted.said
 
