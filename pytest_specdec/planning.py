@@ -152,8 +152,9 @@ def _panel_cost(context: PlanContext, plan: _PanelPlan) -> _Cost:
         for number in range(rounds * BLOCKS_PER_ROUND):
             prompts = len(plan.panel.block(number).prompts)
             cost += _visit(context, workload, arm, prompts, cooled=True)
-    if workload.conversation:
-        cost += _visit(context, workload, context.arm("base"), len(workload.prompts), cooled=True)
+    if workload.conversation and not workload.sampled:
+        turns_before = workload.prompts.index(plan.panel.block(0).prompts[-1])
+        cost += _visit(context, workload, context.arm("base"), turns_before, cooled=True)
     return cost
 
 

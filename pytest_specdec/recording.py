@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 __all__ = ["calibration_of", "record_of"]
 
 
+# The pairs of a block share two servers and a few seconds, and on a restless machine that shows.
+_REMEDY = "use a quiet machine, or block_prompts = 1 in the profile, so that every pair has servers of its own"
+
+
 def calibration_of(run: Run, claim: Claim, evidence: Evidence) -> Finding:
     """Write what the sessions of this contrast spread by, and say it.
 
@@ -41,9 +45,7 @@ def calibration_of(run: Run, claim: Claim, evidence: Evidence) -> Finding:
     blocks = [row.block for session in sessions for row, _ in session]
     void = order_effect(blocks, residuals, run.settings.margin or DEFAULT_MARGIN) or autocorrelated(residuals)
     if void is not None:
-        return Finding(
-            Status.VOID, void.reason, "A/A residuals", "independent ones", void.detail, "use a quiet machine"
-        )
+        return Finding(Status.VOID, void.reason, "A/A residuals", "independent ones", void.detail, _REMEDY)
     found = calibrate([[value for _, value in session] for session in sessions])
     if not aa:  # a prompt's mean over S sessions takes 1/S of its own variance out of each residual
         found = replace(found, sigma=found.sigma * math.sqrt(len(sessions) / max(1, len(sessions) - 1)))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from pytest_specdec.records import CellKey, Generation, Mode, Prompt, Workload
@@ -34,11 +35,16 @@ class Script:
         known = generations.get(self._key) or list(bench.ledger.generations(self._key))
         self._answers = {g.prompt_id: g.text for g in known if g.block == SCRIPT_BLOCK}
 
-    def prepare(self) -> None:
-        """Let ``base`` answer, where others read that and it has not. Raises ServerError or ClientError."""
-        replayed = self._workload.conversation and not self._workload.sampled
-        if replayed and len(self._answers) < len(self._workload.prompts):
-            self._converse()
+    def prepare(self, prompt: Prompt) -> None:
+        """Let ``base`` answer all turns before this one, where others read that and it has not.
+
+        Raises ServerError or ClientError.
+        """
+        if not self._workload.conversation or self._workload.sampled:
+            return
+        unanswered = [turn for turn in self._before(prompt) if turn.id not in self._answers]
+        if unanswered:
+            self._converse(unanswered)
 
     def text(self, prompt: Prompt, key: CellKey, block: int) -> str:
         """What ``key`` is sent for this prompt in this block, after all turns before it."""
@@ -49,19 +55,17 @@ class Script:
         return self._context(prompt, self._answers)
 
     def _context(self, prompt: Prompt, answers: Mapping[str, str]) -> str:
-        said = ""
-        for turn in self._workload.prompts:
-            if turn.id == prompt.id:
-                break
-            said += turn.text + answers.get(turn.id, "") + self._workload.turn_end
-        return said + prompt.text
+        said = (turn.text + answers.get(turn.id, "") + self._workload.turn_end for turn in self._before(prompt))
+        return "".join(said) + prompt.text
 
-    def _converse(self) -> None:
+    def _before(self, prompt: Prompt) -> Iterator[Prompt]:
+        return takewhile(lambda turn: turn.id != prompt.id, self._workload.prompts)
+
+    def _converse(self, turns: Sequence[Prompt]) -> None:
         arm, servers = self._bench.arm(_BASE), self._bench.servers_of(self._key.build)
         with servers.running(arm, Mode.SPEED) as server, Client(server, self._bench.stall_timeout_s) as client:
-            for number, prompt in enumerate(self._workload.prompts):
-                if prompt.id in self._answers:
-                    continue
+            for prompt in turns:
+                number = self._workload.prompts.index(prompt)
                 self._bench.progress(f"speed on {self._workload.name}: base answers turn {number + 1}")
                 generation = client.generate(
                     self._context(prompt, self._answers), self._workload.request, prompt_id=prompt.id, cell=self._key,

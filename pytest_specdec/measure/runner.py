@@ -135,7 +135,7 @@ class PanelRunner:
         if not missing:
             return
         try:
-            script.prepare()
+            script.prepare(missing[-1])
             self._ask(block, key, missing, script, station, told)
         except (ServerError, ClientError) as error:
             failure = failure_of(key, self.bench.arm(key.arm), error)

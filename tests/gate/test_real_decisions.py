@@ -30,12 +30,12 @@ pytestmark = pytest.mark.skipif(not RUNS, reason="needs a machine to itself: SPE
 PROFILE = """
 extends = "tiny"
 name = "decisions"
-about = "The tiny family on short replies, for many runs."
+about = "The tiny family on short replies, for many runs; each pair has servers of its own and is independent."
 
 [workloads.code]
 prompts = 16
 n_predict = 48
-block_prompts = 4
+block_prompts = 1
 """
 
 
