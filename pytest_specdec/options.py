@@ -337,6 +337,14 @@ OPTIONS: tuple[Option, ...] = (
         metavar="FILE",
     ),
     Option(
+        "--specdec-history",
+        "history",
+        "File to which each run appends a line for `python -m pytest_specdec history`; it outlives run directories.",
+        _path,
+        metavar="FILE",
+        default_text=".specdec/history.jsonl",
+    ),
+    Option(
         "--specdec-device",
         "device",
         "The device that servers run on: the CPU, or a GPU by its index or UUID, or a MIG instance by its UUID. "

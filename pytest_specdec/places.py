@@ -7,9 +7,10 @@ import secrets
 from importlib import resources
 from pathlib import Path
 
-__all__ = ["RUNS", "baselines_folder", "new_run_dir", "packaged"]
+__all__ = ["HISTORY", "RUNS", "baselines_folder", "new_run_dir", "packaged"]
 
 RUNS = Path(".specdec") / "runs"
+HISTORY = Path(".specdec") / "history.jsonl"
 
 
 def packaged(folder: str) -> Path:

@@ -229,6 +229,7 @@ class Settings:
     inconclusive: Inconclusive = Inconclusive.FAIL
     run_dir: Path | None = None
     report: Path | None = None
+    history: Path | None = None
     quiet: bool = False
     property_effort: Effort = Effort.SECONDS
     margin: float | None = None

@@ -30,8 +30,9 @@ from pytest_specdec.keys import (
     TOLD,
     VERDICTS,
 )
-from pytest_specdec.measure.ledger import Ledger
+from pytest_specdec.measure.ledger import Ledger, append_line
 from pytest_specdec.options import OPTIONS
+from pytest_specdec.places import HISTORY
 from pytest_specdec.records import Inconclusive, Reason, Status, UpdateBaseline, Verdict
 from pytest_specdec.report import (
     explanation,
@@ -45,6 +46,7 @@ from pytest_specdec.report import (
 )
 from pytest_specdec.report.data import RESULTS, read_report
 from pytest_specdec.report.github import annotation_lines, on_actions, write_step_summary
+from pytest_specdec.report.results import summary_row
 from pytest_specdec.verdicts import verdict_of
 
 if TYPE_CHECKING:
@@ -250,9 +252,14 @@ def _write_results(config: pytest.Config, run: Run | None, exit_status: int) -> 
     verdicts = config.stash[VERDICTS]
     document = results_document(identity, verdicts, ended, exit_status)
     written = Ledger(Path(directory)).write_results(document)
-    report = config.stash[SETTINGS].report
-    if report is None:
-        return
+    settings = config.stash[SETTINGS]
+    if settings.report is not None:
+        _copy_results(written, settings.report)
+    history = settings.history or config.rootpath / HISTORY
+    append_line(history, summary_row(json.loads(written.read_text("utf-8"))))
+
+
+def _copy_results(written: Path, report: Path) -> None:
     try:
         report.parent.mkdir(parents=True, exist_ok=True)
         report.write_bytes(written.read_bytes())

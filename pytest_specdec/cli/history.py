@@ -1,4 +1,7 @@
-"""``history``: one claim over many runs and builds, queried with DuckDB from the results that runs left behind."""
+"""``history``: one claim over many runs and builds, queried with DuckDB from the results that runs left behind.
+
+A run's own directory says it where that is still there, else the line that the run appended to the history file.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from typing import Any
 
 from pytest_specdec.cli.shared import Commands, table
 from pytest_specdec.errors import LedgerError
-from pytest_specdec.places import RUNS
+from pytest_specdec.places import HISTORY, RUNS
 from pytest_specdec.report.data import RESULTS
 
 __all__ = ["Point", "add", "change_points", "points"]
@@ -22,11 +25,14 @@ SELECT run, coalesce(started, '') AS started, build.number, coalesce('b' || buil
        device, v.claim, v.status, TRY_CAST(json_extract_string(v.evidence, '$.value') AS DOUBLE) AS value
 FROM (
     SELECT run, started, build, profile, device, unnest(verdicts) AS v
-    FROM read_json($files, columns = {
-        run: 'VARCHAR', started: 'VARCHAR', profile: 'VARCHAR', device: 'VARCHAR',
-        build: 'STRUCT(number BIGINT, version VARCHAR)',
-        verdicts: 'STRUCT(claim VARCHAR, status VARCHAR, evidence JSON)[]'
-    }, maximum_object_size = 33554432)
+    FROM (
+        SELECT * FROM read_json($files, format = 'unstructured', filename = true, columns = {
+            run: 'VARCHAR', started: 'VARCHAR', profile: 'VARCHAR', device: 'VARCHAR',
+            build: 'STRUCT(number BIGINT, version VARCHAR)',
+            verdicts: 'STRUCT(claim VARCHAR, status VARCHAR, evidence JSON)[]'
+        }, maximum_object_size = 33554432)
+        QUALIFY dense_rank() OVER (PARTITION BY run ORDER BY filename = $history) = 1
+    )
 )
 WHERE profile = $profile AND ($device IS NULL OR device = $device) AND v.claim GLOB $claim
 ORDER BY v.claim, device, build.number NULLS LAST, started
@@ -51,6 +57,10 @@ def add(commands: Commands) -> None:
     parser = commands.add_parser("history", help="a claim over many runs and builds (needs the extra `history`)")
     parser.add_argument("claim", nargs="?", default="*", metavar="CLAIM", help="a claim, or a pattern with *")
     parser.add_argument("--runs", type=Path, default=RUNS, metavar="DIR", help=f"directory of runs; default: {RUNS}")
+    parser.add_argument(
+        "--specdec-history", dest="history", type=Path, default=HISTORY, metavar="FILE",
+        help=f"what runs appended; default: {HISTORY}",
+    )  # fmt: skip
     parser.add_argument("--specdec-profile", dest="profile", default="tiny", metavar="NAME")
     parser.add_argument("--specdec-device", dest="device", metavar="NAME")
     parser.add_argument("--plot", type=Path, metavar="FILE.html", help="draw the values over the builds with plotly")
@@ -59,10 +69,10 @@ def add(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print a table: builds from old to new, with what changed between them."""
-    found = points(arguments.runs, arguments.claim, arguments.profile, arguments.device)
+    found = points(arguments.runs, arguments.history, arguments.claim, arguments.profile, arguments.device)
     if not found:
         raise LedgerError(
-            f"looking for {arguments.claim} in {arguments.runs}",
+            f"looking for {arguments.claim} in {arguments.runs} and {arguments.history}",
             f"no run of the profile {arguments.profile} judged it",
             "see `python -m pytest_specdec claims` for the names; quote a pattern with *",
         )
@@ -76,14 +86,18 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def points(directory: Path, claim: str, profile: str, device: str | None) -> list[Point]:
+def points(directory: Path, history: Path, claim: str, profile: str, device: str | None) -> list[Point]:
     """Every verdict on claims that match, by claim, device and build. Raises LedgerError."""
     files = sorted(str(path) for path in directory.glob(f"*/{RESULTS}"))
+    files += [str(history)] if history.exists() else []
     if not files:
-        raise LedgerError(f"reading the runs in {directory}", "none has come to its end", "run pytest, or name --runs")
+        raise LedgerError(
+            f"reading the runs in {directory} and {history}", "none has come to its end",
+            "run pytest, or name --runs or --specdec-history",
+        )  # fmt: skip
     duckdb = _required("duckdb")
     pattern = claim.replace("[", "[[]")
-    values = {"files": files, "profile": profile, "device": device, "claim": pattern}
+    values = {"files": files, "history": str(history), "profile": profile, "device": device, "claim": pattern}
     try:
         rows = duckdb.connect(":memory:").execute(_QUERY, values).fetchall()
     except duckdb.Error as error:

@@ -34,7 +34,7 @@ from pytest_specdec.records import (
     Void,
 )
 
-__all__ = ["Ledger", "plain", "void_of"]
+__all__ = ["Ledger", "append_line", "plain", "void_of"]
 
 
 class Ledger:
@@ -92,7 +92,7 @@ class Ledger:
         row = plain(generation)
         if self.device is not None:
             row["device"] = {"key": self.device, **row["device"]}
-        self._append_line("generations.jsonl", row)
+        append_line(self.directory / "generations.jsonl", row)
 
     def finish_cell(
         self, key: CellKey, log: str | None, failure: Mapping[str, Json] | None = None, *,
@@ -104,7 +104,7 @@ class Ledger:
         """
         row = {"cell": plain(key), "log": log, "failure": failure, "memory": plain(memory), "voids": plain(voids)}
         row["device"] = self.device
-        self._append_line("cells.jsonl", row)
+        append_line(self.directory / "cells.jsonl", row)
 
     def cells(self) -> dict[CellKey, Mapping[str, Any]]:
         """The finished cells: key → its line in ``cells.jsonl``."""
@@ -137,17 +137,6 @@ class Ledger:
         """A lock of this run, between the processes that work for it."""
         return FileLock(self.directory / "locks" / f"{name.replace('/', '-')}.lock")
 
-    def _append_line(self, name: str, content: Json) -> None:
-        try:
-            with (self.directory / name).open("a+b", buffering=0) as handle:
-                line = _end_of_a_torn_line(handle) + _encoded(content, separators=(",", ":"))
-                if handle.write(line) != len(line):
-                    raise OSError("only a part of a line could be written")
-        except OSError as error:
-            raise LedgerError(
-                f"keeping a measurement in {self.directory / name}", str(error), "make room, or use --specdec-run-dir"
-            ) from None
-
     def _lines(self, name: str) -> Iterator[dict[str, Any]]:
         """A line that a killed run left unfinished is passed over."""
         path = self.directory / name
@@ -168,6 +157,20 @@ class Ledger:
         except OSError as error:
             raise LedgerError(f"writing {path}", str(error), "make room, or use --specdec-run-dir") from None
         return path
+
+
+def append_line(path: Path, content: Json) -> None:
+    """One line of JSON, on disk before this returns, whole or not at all. Raises LedgerError."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a+b", buffering=0) as handle:
+            line = _end_of_a_torn_line(handle) + _encoded(content, separators=(",", ":"))
+            if handle.write(line) != len(line):
+                raise OSError("only a part of a line could be written")
+    except OSError as error:
+        raise LedgerError(
+            f"appending a line to {path}", str(error), "make room, or keep it elsewhere (--specdec-run-dir)"
+        ) from None
 
 
 def _encoded(content: Json, **layout: Any) -> bytes:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pytest_specdec.records import Json, Verdict
 
-__all__ = ["results_document"]
+__all__ = ["results_document", "summary_row"]
 
 SCHEMA_VERSION = 1
+_IN_SUMMARY = ("run", "started", "build", "profile", "device")
 _FROM_IDENTITY = ("run", "started", "build", "profile", "device", "machine")
 
 
@@ -26,4 +28,15 @@ def results_document(
         "exit_status": exit_status,
         "summary": dict(Counter(verdict.status.value for _, verdict in verdicts)),
         "verdicts": [{"test": test, **dataclasses.asdict(verdict)} for test, verdict in verdicts],
+    }
+
+
+def summary_row(document: Mapping[str, Any]) -> dict[str, Json]:
+    """What the history keeps of a results document when its run's directory is gone: statuses and single figures."""
+    return {
+        **{name: document[name] for name in _IN_SUMMARY if name in document},
+        "verdicts": [
+            {"claim": v["claim"], "status": v["status"], "evidence": {"value": v["evidence"].get("value")}}
+            for v in document["verdicts"]
+        ],
     }

@@ -79,6 +79,13 @@ def test_a_machine_that_slows_down_voids_the_figures(settings: list[str], tmp_pa
     assert (verdict["status"], verdict["reason"]) == ("void", "clock_drift"), verdict
 
 
+def test_a_session_noisier_than_its_calibration_is_void(settings: list[str], tmp_path: Path) -> None:
+    """Both sides alike, so that neither is slower: what one pair gains another loses."""
+    slowed = wrapper(tmp_path, "wave:0.6:1.7", EMBEDDED)
+    verdict = _verdict(tmp_path, *settings, f"--llama-server={slowed}", f"--llama-server-base={slowed}")
+    assert (verdict["status"], verdict["reason"]) == ("void", "noisy_session"), verdict
+
+
 @pytest.mark.parametrize(
     ("share", "both", "reason"),
     [("second:0.2", True, "order_effect"), ("wave:0.3:23", False, "autocorrelated")],

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from pytest_specdec.schema import problems
-from tests.support import gate, results_of
+from tests.support import gate, lines_of, results_of
 
 SUITE = """
 import pytest
@@ -128,9 +128,10 @@ class Outcome:
         (directory / "baselines" / "any.json").write_text(json.dumps(DEVIATIONS), "utf-8")
         self.run = directory / "evidence"
         self.copy = directory / "out" / "report.json"
+        self.history = directory / "out" / "history.jsonl"
         done = gate(
             "-v", "--junit-xml=junit.xml", f"--specdec-run-dir={self.run}", f"--specdec-report={self.copy}", *arguments,
-            cwd=directory,
+            cwd=directory, SPECDEC_HISTORY=str(self.history),
         )  # fmt: skip
         self.code = done.returncode
         self.lines = done.stdout.splitlines()
@@ -278,6 +279,13 @@ def test_hostile_words_stay_harmless(pytester: pytest.Pytester, arguments: tuple
     assert row["measured"] == row["source"] == told
     assert row["evidence"] == {told: [told, None, None]}
     assert ElementTree.parse(pytester.path / "junit.xml").getroot().find(".//failure") is not None
+
+
+def test_the_run_appends_a_line_to_the_history(outcome: Outcome) -> None:
+    (row,) = lines_of(outcome.history)
+    assert row["run"] == outcome.run.name
+    told = [(v["claim"], v["status"]) for v in row["verdicts"]]
+    assert told == [(v["claim"], v["status"]) for v in outcome.document["verdicts"]]
 
 
 def test_an_unwritable_report_is_told_and_makes_the_run_red(pytester: pytest.Pytester) -> None:

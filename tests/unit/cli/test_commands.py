@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from pytest_specdec.measure.ledger import append_line
+from pytest_specdec.report.results import summary_row
 from tests.unit.report.test_data import document
 
 
@@ -133,6 +136,22 @@ def test_the_history_of_a_claim_is_in_the_order_of_the_builds(tmp_path: Path) ->
     rows = [line.split() for line in done.stdout.splitlines()[1:4]]
     assert [(row[2], row[-1]) for row in rows] == [("b10666", "4.6"), ("b11434", "4.5"), ("b11549", "4.4")]
     assert _run("history", "nosuch*", cwd=tmp_path).returncode == 2
+
+
+@pytest.mark.skipif(importlib.util.find_spec("duckdb") is None, reason="needs the extra `history`")
+def test_the_history_outlives_the_directories_of_runs(tmp_path: Path) -> None:
+    history = tmp_path / ".specdec" / "history.jsonl"
+    for name, value in (("old", 4.4), ("new", 4.6)):
+        verdict = document()["verdicts"][0] | {"claim": "width", "evidence": {"value": value}}
+        _results(tmp_path, name, verdicts=[verdict])
+        append_line(history, summary_row(document() | {"run": name, "verdicts": [verdict]}))
+    shutil.rmtree(tmp_path / ".specdec" / "runs" / "old")
+    done = _run("history", "width", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert sorted(line.split()[-1] for line in done.stdout.splitlines()[1:] if line.startswith("width")) == [
+        "4.4",
+        "4.6",
+    ]
 
 
 @pytest.mark.skipif(importlib.util.find_spec("plotly") is None, reason="needs plotly")

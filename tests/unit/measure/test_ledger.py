@@ -140,7 +140,7 @@ def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 def test_a_full_disk_is_told(ledger: Ledger) -> None:
     (ledger.directory / "generations.jsonl").symlink_to("/dev/full")
-    with pytest.raises(LedgerError, match=r"keeping a measurement in .*generations\.jsonl"):
+    with pytest.raises(LedgerError, match=r"appending a line to .*generations\.jsonl"):
         ledger.append(rich())
 
 
