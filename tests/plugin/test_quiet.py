@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.support import gate
+from tests.support import SETTINGS, gate
 
 HEAVY = ("numpy", "scipy", "httpx", "httpx_sse", "jsonschema", "gguf", "filelock", "psutil", "pynvml")
 CONFTEST = f"""
@@ -44,7 +44,9 @@ def test_has_its_own_fixture(server):
 def test_it_says_nothing_writes_nothing_and_loads_nothing(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
 ) -> None:
-    monkeypatch.delenv("SPECDEC_LLAMA_SERVER")
+    for name in SETTINGS:
+        if name.startswith("SPECDEC_"):
+            monkeypatch.delenv(name)
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # others load some of these modules themselves
     plugins = ("-p", "pytest_specdec.plugin", *(("-p", "xdist") if arguments else ()))
     pytester.makeconftest(CONFTEST)
