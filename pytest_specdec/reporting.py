@@ -256,7 +256,7 @@ def _write_results(config: pytest.Config, run: Run | None, exit_status: int) -> 
     if settings.report is not None:
         _copy_results(written, settings.report)
     history = settings.history or config.rootpath / HISTORY
-    append_line(history, summary_row(json.loads(written.read_text("utf-8"))))
+    append_line(history, summary_row(document))
 
 
 def _copy_results(written: Path, report: Path) -> None:

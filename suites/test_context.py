@@ -16,16 +16,17 @@ from pytest_specdec.server.client import Client
 
 from .texts import CODE, GREEDY, LONG, PROSE
 
-# The least that llama-server takes: replies reach the edge soon, and past it the context shifts several times.
-_SMALL = 256
-_PAST_THE_EDGE = 3 * _SMALL // 2
-_TO_THE_EDGE = {**GREEDY, "n_predict": _SMALL + _SMALL}
+_SMALL = 512
+_TO_THE_EDGE = {**GREEDY, "n_predict": _SMALL}
+# The least that llama-server takes, and a reply in which it shifts several times.
+_LEAST = 256
+_PAST_THE_EDGE = 3 * _LEAST // 2
 _STATES = tempfile.gettempdir()
 
 
 @pytest.mark.claim(
     "context.edge", source="upstream reports", kind="lossless", each=["judged", "self"], over="base",
-    server_flags={"ctx-size": 512, "no-context-shift": True},
+    server_flags={"ctx-size": _SMALL, "no-context-shift": True},
 )  # fmt: skip
 def test_up_to_the_edge(arm: str, server: LiveArm, claim: Judge, lossless: Lossless) -> None:
     def base_play(client: Client) -> tuple[list[str], list[Generation]]:
@@ -49,7 +50,7 @@ def test_up_to_the_edge(arm: str, server: LiveArm, claim: Judge, lossless: Lossl
 
 @pytest.mark.claim(
     "context.shift", source="llama.cpp #21815", kind="lossless", each=["judged", "self"], over="base",
-    server_flags={"ctx-size": _SMALL, "context-shift": True},
+    server_flags={"ctx-size": _LEAST, "context-shift": True},
 )  # fmt: skip
 def test_past_the_edge_with_context_shift(arm: str, server: LiveArm, claim: Judge, lossless: Lossless) -> None:
     def play(client: Client) -> list[Generation]:
@@ -59,7 +60,7 @@ def test_past_the_edge_with_context_shift(arm: str, server: LiveArm, claim: Judg
     base, replies = server.remembered("base", play), play(server.start(arm))
     claim.holds(
         len(replies[0].tokens) == _PAST_THE_EDGE,
-        measured=f"{len(replies[0].tokens)} tokens in a context of {_SMALL}",
+        measured=f"{len(replies[0].tokens)} tokens in a context of {_LEAST}",
         expected=f"{_PAST_THE_EDGE} tokens",
         otherwise=Reason.LENGTH_DIFFERS,
     )

@@ -41,6 +41,30 @@ prompts = {prompts}
 n_predict = {n_predict}
 """
 
+UNTIMED_SPEED = """
+extends = "tiny"
+name = "small"
+about = "Speed panels of a target that costs nothing, whoever else is on the machine, for the project's own tests."
+
+[speed]
+models = {{ target = "packaged:target" }}
+foreign_share = 1.0
+block_prompts = 3
+
+[server.speed]
+threads = 1
+threads-batch = 1
+
+[server.speed_drafted]
+threads-draft = 1
+threads-batch-draft = 1
+
+[workloads.code]
+prompts = {prompts}
+n_predict = 20
+forced = true
+"""
+
 
 def clean_environment(**more: str) -> dict[str, str]:
     """The environment of a run under test."""
@@ -54,6 +78,13 @@ def small_profile(directory: Path, more: str = "", *, prompts: int = 2, n_predic
     """A profile file with few prompts; ``more`` is TOML that is appended."""
     path = directory / "small.toml"
     path.write_text(PROFILE.format(prompts=prompts, n_predict=n_predict) + textwrap.dedent(more), "utf-8")
+    return path
+
+
+def speed_profile(directory: Path, more: str = "", *, prompts: int = 6) -> Path:
+    """A profile file for panels whose figures nobody looks at, with that many prompts of code."""
+    path = directory / "small.toml"
+    path.write_text(UNTIMED_SPEED.format(prompts=prompts) + textwrap.dedent(more), "utf-8")
     return path
 
 

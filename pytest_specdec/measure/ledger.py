@@ -169,7 +169,9 @@ def append_line(path: Path, content: Json) -> None:
                 raise OSError("only a part of a line could be written")
     except OSError as error:
         raise LedgerError(
-            f"appending a line to {path}", str(error), "make room, or keep it elsewhere (--specdec-run-dir)"
+            f"appending a line to {path}",
+            str(error),
+            "make room, or keep it elsewhere (--specdec-run-dir, --specdec-history)",
         ) from None
 
 

@@ -7,27 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import gate, lines_of, new_run, results_of
+from tests.support import gate, lines_of, new_run, results_of, speed_profile
 
-PROFILE = """
-extends = "tiny"
-name = "small"
-about = "Few and short replies of a target that costs nothing, for the project's own tests."
-
-[speed]
-models = { target = "packaged:target" }
-foreign_share = 1.0
-block_prompts = 3
-
-[server.speed]
-threads = 1
-threads-batch = 1
-
-[workloads.code]
-prompts = 6
-n_predict = 20
-forced = true
-
+WORKLOAD = """
 [workloads.mixed]
 prompts = 10
 n_predict = 48
@@ -65,9 +47,8 @@ def _together(one: list[tuple[int, int]], other: list[tuple[int, int]]) -> bool:
 
 def _run(directory: Path, *arguments: str) -> Path:
     (directory / "test_it.py").write_text(CLAIMS, "utf-8")
-    (directory / "small.toml").write_text(PROFILE, "utf-8")
-    run = new_run(directory)
-    done = gate(f"--specdec-run-dir={run}", "--specdec-profile=small.toml", *arguments, cwd=directory)
+    run, profile = new_run(directory), speed_profile(directory, WORKLOAD)
+    done = gate(f"--specdec-run-dir={run}", f"--specdec-profile={profile}", *arguments, cwd=directory)
     assert done.returncode == pytest.ExitCode.OK, done.stdout
     return run
 

@@ -19,31 +19,9 @@ from tests.support import (
     new_run,
     results_of,
     servers_of,
+    speed_profile,
 )
 
-PROFILE = """
-extends = "tiny"
-name = "small"
-about = "Few and short replies of a target that costs nothing, whoever else is on the machine."
-
-[speed]
-models = { target = "packaged:target" }
-foreign_share = 1.0
-block_prompts = 3
-
-[server.speed]
-threads = 1
-threads-batch = 1
-
-[server.speed_drafted]
-threads-draft = 1
-threads-batch-draft = 1
-
-[workloads.code]
-prompts = 6
-n_predict = 20
-forced = true
-"""
 SPEEDUP = "suites/test_speedup.py"
 FLOORS = {"speedup.code": 1e-6, "speedup.code.itl": 1e6}
 
@@ -79,7 +57,7 @@ class Runs:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.started: list[Started] = []
-        (directory / "small.toml").write_text(PROFILE, "utf-8")
+        speed_profile(directory)
         entries = {
             claim: {
                 "kind": "published",

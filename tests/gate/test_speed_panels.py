@@ -14,31 +14,9 @@ from typing import Any
 import pytest
 
 from pytest_specdec.profile import load
-from tests.support import ROOT, gate, lines_of, new_run, results_of
+from tests.support import ROOT, gate, lines_of, new_run, results_of, speed_profile
 
-PROFILE = """
-extends = "tiny"
-name = "small"
-about = "Few and short replies of a target that costs nothing, for the project's own tests."
-
-[speed]
-models = { target = "packaged:target" }
-foreign_share = 1.0
-block_prompts = 3
-
-[server.speed]
-threads = 1
-threads-batch = 1
-
-[server.speed_drafted]
-threads-draft = 1
-threads-batch-draft = 1
-
-[workloads.code]
-prompts = 9
-n_predict = 20
-forced = true
-
+SESSIONS = """
 [workloads.session]
 conversation = true
 n_predict = 24
@@ -58,7 +36,7 @@ class Panels:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        (directory / "small.toml").write_text(PROFILE, "utf-8")
+        speed_profile(directory, SESSIONS, prompts=9)
 
     def floors(self, **floors: float) -> None:
         entries = {

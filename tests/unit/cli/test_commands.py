@@ -148,10 +148,8 @@ def test_the_history_outlives_the_directories_of_runs(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / ".specdec" / "runs" / "old")
     done = _run("history", "width", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert sorted(line.split()[-1] for line in done.stdout.splitlines()[1:] if line.startswith("width")) == [
-        "4.4",
-        "4.6",
-    ]
+    rows = [line.split() for line in done.stdout.splitlines()[1:] if line.startswith("width")]
+    assert sorted(row[-1] for row in rows) == ["4.4", "4.6"]
 
 
 @pytest.mark.skipif(importlib.util.find_spec("plotly") is None, reason="needs plotly")
