@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from pytest_specdec.baseline import Entry, differences
 from pytest_specdec.baseline.entries import EntryKind
+from pytest_specdec.measure.panel import block_size
 from pytest_specdec.measure.question import Question
 from pytest_specdec.records import (
     BASE_BUILD,
@@ -25,10 +26,19 @@ from pytest_specdec.records import (
 from pytest_specdec.stats.rule import LEAST_PAIRS, Rule, StoredError
 
 if TYPE_CHECKING:
-    from pytest_specdec.baseline import Baselines, Comparability
+    from pytest_specdec.baseline import Baselines, Calibrated, Comparability
     from pytest_specdec.records import Profile
 
-__all__ = ["DEFAULT_MARGIN", "RATIO", "Context", "Expectation", "expectation_of", "sides_of", "sigma_of"]
+__all__ = [
+    "DEFAULT_MARGIN",
+    "RATIO",
+    "Context",
+    "Expectation",
+    "expectation_of",
+    "intraclass_of",
+    "sides_of",
+    "sigma_of",
+]
 
 RATIO = "×"  # the unit of an entry whose value is a ratio of a contrast
 AGAIN = "again"  # the build's role where an arm is compared with itself
@@ -105,11 +115,25 @@ def expectation_of(run: Context, claim: Claim) -> Expectation | Finding:
 
 def sigma_of(run: Context, claim: Claim, workload: Workload | None = None) -> float:
     """Spread of a pair of this contrast, natural-log units: calibrated, else the workload's or the profile's guess."""
-    calibrated = run.baselines.calibrations.get(claim.id)
-    if calibrated is not None and not run.is_other_machine(calibrated.machine):
+    calibrated = _calibrated(run, claim)
+    if calibrated is not None:
         return calibrated.sigma
     guess = workload.sigma if workload is not None else None
     return guess if guess is not None else run.profile.speed.sigma
+
+
+def intraclass_of(run: Context, claim: Claim, workload: Workload) -> float:
+    """Correlation of the pairs of one block: calibrated, else the workload's or the profile's guess."""
+    calibrated = _calibrated(run, claim)
+    if calibrated is not None and calibrated.intraclass is not None:
+        return calibrated.intraclass
+    return workload.intraclass if workload.intraclass is not None else run.profile.speed.intraclass
+
+
+def _calibrated(run: Context, claim: Claim) -> Calibrated | None:
+    """What A/A measured of this contrast on this machine."""
+    calibrated = run.baselines.calibrations.get(claim.id)
+    return None if calibrated is None or run.is_other_machine(calibrated.machine) else calibrated
 
 
 def _is_to_be_recorded(run: Context, claim: Claim) -> bool:
@@ -156,7 +180,7 @@ def _against_record(run: Context, claim: Claim, entry: Entry) -> Expectation | F
         return Finding(Status.VOID, Reason.BASELINE_MISMATCH, "nothing", "the record's own setting", detail, remedy)
     margin = max(run.settings.margin or DEFAULT_MARGIN, stored.margin)
     error = StoredError(stored.se, stored.tau, stored.tau_dof or math.inf)
-    rule = _rule(run, claim, margin=margin, sigma=stored.sigma, error=error)
+    rule = replace(_rule(run, claim), margin=margin, sigma=stored.sigma, intraclass=stored.intraclass, error=error)
     value = entry.value or math.nan
     words = f"×{value:.3f} − {margin:.0%} ({entry.provenance['build']}, {entry.provenance['date']})"
     return Expectation(_question(run, claim, rule, stored.logs), entry, words)
@@ -182,23 +206,18 @@ def _without_entry(run: Context, remark: str) -> Finding:
     return Finding(Status.NOT_JUDGED, Reason.NO_RECORD, "nothing", "a record", detail, remedy)
 
 
-def _rule(
-    run: Context,
-    claim: Claim,
-    *,
-    margin: float | None = None,
-    sigma: float | None = None,
-    error: StoredError | None = None,
-) -> Rule:
-    settings = run.settings
+def _rule(run: Context, claim: Claim) -> Rule:
+    settings, workload = run.settings, run.workload(claim.on[0])
+    block = block_size(workload, run.profile.speed.block_prompts)
     return Rule(
-        sigma=sigma or sigma_of(run, claim, run.workload(claim.on[0])),
-        margin=margin or settings.margin or DEFAULT_MARGIN,
+        sigma=sigma_of(run, claim, workload),
+        margin=settings.margin or DEFAULT_MARGIN,
         alpha=settings.alpha,
         beta=settings.beta,
         claims=max(run.profile.speed.claims, run.statistical_claims),
         budget_pairs=settings.budget.pairs,
-        error=error,
+        intraclass=intraclass_of(run, claim, workload),
+        block_pairs=min(block, len(prompts_that_count(workload, claim))),
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_specdec.expectation import AGAIN, Expectation, expectation_of
-from pytest_specdec.measure.panel import Panel, plan_panel
+from pytest_specdec.measure.panel import Panel, block_size, plan_panel
 from pytest_specdec.measure.question import Answer, Question
 from pytest_specdec.measure.runner import Bench, Measured, PanelRunner
 from pytest_specdec.measure.servers import AttachedServers
@@ -121,12 +121,8 @@ def is_measured_in_a_panel(claim: Claim) -> bool:
 
 
 def panel_of(workload: Workload, questions: Sequence[Question], block_prompts: int, seed: int) -> Panel:
-    """The panel that these questions need: their arms, and the prompts that count for any of them.
-
-    A conversation is one block: its turns belong together.
-    """
+    """The panel that these questions need: their arms, and the prompts that count for any of them."""
     counted = {prompt for question in questions for prompt in question.prompts}
     prompts = tuple(prompt for prompt in workload.prompts if prompt.id.partition("#")[0] in counted)
-    size = len(prompts) if workload.conversation else workload.block_prompts or block_prompts
     cells = [key for question in questions for key in question.cells]
-    return plan_panel(workload.name, cells, prompts, size, seed)
+    return plan_panel(workload.name, cells, prompts, block_size(workload, block_prompts), seed)

@@ -150,12 +150,19 @@ def _panel_cost(context: PlanContext, plan: _PanelPlan) -> _Cost:
     for key, rounds in plan.rounds.items():
         arm = context.arm(key.arm)
         for number in range(rounds * BLOCKS_PER_ROUND):
-            prompts = len(plan.panel.block(number).prompts)
-            cost += _visit(context, workload, arm, prompts, cooled=True)
-    if workload.conversation and not workload.sampled:
-        turns_before = workload.prompts.index(plan.panel.block(0).prompts[-1])
-        cost += _visit(context, workload, context.arm("base"), turns_before, cooled=True)
-    return cost
+            prompts = plan.panel.block(number).prompts
+            read = workload.prompts.index(prompts[0]) if workload.conversation else 0
+            cost += _visit(context, workload, arm, len(prompts), cooled=True, read=read)
+    answered = _turns_answered(plan, workload)
+    return cost + _visit(context, workload, context.arm("base"), answered, cooled=True) if answered else cost
+
+
+def _turns_answered(plan: _PanelPlan, workload: Workload) -> int:
+    """How many turns of a conversation ``base`` answers beforehand: all before the last that an arm is asked."""
+    if not workload.conversation or workload.sampled:
+        return 0
+    blocks = range(max(plan.rounds.values(), default=0) * BLOCKS_PER_ROUND)
+    return max((workload.prompts.index(plan.panel.block(number).prompts[-1]) for number in blocks), default=0)
 
 
 def _exact_cost(context: PlanContext, claims: Sequence[Claim]) -> _Cost:
@@ -169,14 +176,14 @@ def _exact_cost(context: PlanContext, claims: Sequence[Claim]) -> _Cost:
     return cost + _Cost(starts=live, seconds=live * context.profile.speed.server_start_s)
 
 
-def _visit(context: PlanContext, workload: Workload, arm: Arm, prompts: int, *, cooled: bool) -> _Cost:
-    """One server start and some requests."""
+def _visit(context: PlanContext, workload: Workload, arm: Arm, prompts: int, *, cooled: bool, read: int = 0) -> _Cost:
+    """One server start and some requests; ``read``: turns of a conversation before the first of them."""
     speed = context.profile.speed
     prompt_tokens, reply_tokens = _lengths(context.profile, workload)
     rate = speed.decode_tokens_per_s * (speed.speed_up if arm.drafted else 1.0)
     seconds = speed.server_start_s + (speed.cooldown_s if cooled else 0.0)
-    seconds += prompts * (prompt_tokens / speed.prefill_tokens_per_s + reply_tokens / rate)
-    return _Cost(1, prompts * prompt_tokens, prompts * reply_tokens, seconds)
+    seconds += (prompts + read) * prompt_tokens / speed.prefill_tokens_per_s + prompts * reply_tokens / rate
+    return _Cost(1, (prompts + read) * prompt_tokens, prompts * reply_tokens, seconds)
 
 
 def _lengths(profile: Profile, workload: Workload) -> tuple[float, float]:

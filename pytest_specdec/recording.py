@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 from pytest_specdec.baseline import Calibrated, Record, StoredContrast, write_calibrations
 from pytest_specdec.baseline.entries import Direction
 from pytest_specdec.errors import BaselineError
-from pytest_specdec.expectation import DEFAULT_MARGIN
+from pytest_specdec.expectation import DEFAULT_MARGIN, intraclass_of
 from pytest_specdec.measure.pair_guards import autocorrelated, order_effect
 from pytest_specdec.measure.question import Answer
 from pytest_specdec.measure.rows import Row, prompt_of
 from pytest_specdec.panels import Evidence
 from pytest_specdec.records import Claim, Finding, Reason, Status
 from pytest_specdec.speed import cycles_per_s, ratio
+from pytest_specdec.stats.blocks import worth
 from pytest_specdec.stats.calibration import Calibration, calibrate, pool, require_resolvable
 from pytest_specdec.stats.rule import Rule
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["calibration_of", "record_of"]
 
 
-# The pairs of a block share two servers and a few seconds, and on a restless machine that shows.
 _REMEDY = "use a quiet machine, or block_prompts = 1 in the profile, so that every pair has servers of its own"
 
 
@@ -43,10 +43,12 @@ def calibration_of(run: Run, claim: Claim, evidence: Evidence) -> Finding:
     sessions = _sessions(evidence.answer, centred=not aa)
     residuals = [value for session in sessions for _, value in session]
     blocks = [row.block for session in sessions for row, _ in session]
-    void = order_effect(blocks, residuals, run.settings.margin or DEFAULT_MARGIN) or autocorrelated(residuals)
+    void = order_effect(blocks, residuals, run.settings.margin or DEFAULT_MARGIN) or autocorrelated(residuals, blocks)
     if void is not None:
         return Finding(Status.VOID, void.reason, "A/A residuals", "independent ones", void.detail, _REMEDY)
-    found = calibrate([[value for _, value in session] for session in sessions])
+    found = calibrate(
+        [[value for _, value in session] for session in sessions], [[row.block for row, _ in s] for s in sessions]
+    )
     if not aa:  # a prompt's mean over S sessions takes 1/S of its own variance out of each residual
         found = replace(found, sigma=found.sigma * math.sqrt(len(sessions) / max(1, len(sessions) - 1)))
     kept = _kept(found, run.machine)
@@ -67,7 +69,9 @@ def record_of(run: Run, claim: Claim, evidence: Evidence) -> Record:
     sessions = run.profile.speed.sessions if run.settings.calibrate else 1
     rows = evidence.answer.rows
     tau, dof = _pooled(run)
-    error = replace(_calibration(calibrated), tau=tau, tau_dof=dof).stored_error(len(rows), sessions)
+    intraclass = intraclass_of(run, claim, run.workload(claim.on[0]))
+    independent = worth([row.block for row in rows], intraclass)
+    error = replace(_calibration(calibrated), tau=tau, tau_dof=dof).stored_error(independent, sessions)
     margin = run.settings.margin or DEFAULT_MARGIN
     rule = Rule(calibrated.sigma, margin, run.settings.alpha, run.settings.beta, run.profile.speed.claims, error=error)
     require_resolvable(rule, claim.id)
@@ -92,6 +96,7 @@ def record_of(run: Run, claim: Claim, evidence: Evidence) -> Record:
             tau=tau,
             tau_dof=dof,
             margin=margin,
+            intraclass=intraclass,
         ),
     )
 
@@ -132,6 +137,7 @@ def _kept(found: Calibration, machine: str) -> Calibrated:
         lag1=found.lag1,
         tau=found.tau if found.tau_dof else 0.0,
         tau_dof=found.tau_dof,
+        intraclass=found.intraclass,
         date=datetime.date.today().isoformat(),
         machine=machine,
     )

@@ -287,7 +287,8 @@ class SpeedPlan:
 
     ``models`` replace models of the same name in speed panels. ``claims``: the statistical claims of the profile, among
     which alpha is divided, whatever is selected. ``sigma``: the spread of a pair, in natural-log units, where neither
-    an entry nor the workload says. ``sessions``: of a calibration. ``foreign_share``: of the cores, what others may
+    an entry nor the workload says, and ``intraclass`` the correlation of the pairs of one block, which share their
+    servers. ``sessions``: of a calibration. ``foreign_share``: of the cores, what others may
     take before a figure is void. The rest are estimates that decide nothing.
     """
 
@@ -295,6 +296,7 @@ class SpeedPlan:
     block_prompts: int = 4
     claims: int = 40
     sigma: float = 0.05
+    intraclass: float = 0.05
     sessions: int = 5
     foreign_share: float = 0.05
     server_start_s: float = 2.0
@@ -360,7 +362,8 @@ class Workload:
     ``conversation``: each prompt is a turn that follows on what was said before, ``turn_end`` stands between a reply
     and the next turn. ``sampled``: replies are drawn as the server does by default; a conversation then follows on what
     the arm itself has said. ``block_prompts``: of a speed panel.
-    ``sigma``: spread of a pair, natural-log units; None where the profile's counts.
+    ``sigma``: spread of a pair, natural-log units; ``intraclass``: correlation of the pairs of one block. None where
+    the profile's count.
     """
 
     name: str
@@ -374,6 +377,7 @@ class Workload:
     sampled: bool = False
     block_prompts: int | None = None
     sigma: float | None = None
+    intraclass: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from statistics import median
 
 from pytest_specdec.baseline import Entry, StoredContrast
 from pytest_specdec.baseline.entries import EntryKind
-from pytest_specdec.measure.pair_guards import autocorrelated, clocks_apart, noisy_session
+from pytest_specdec.measure.pair_guards import autocorrelated, blocks_apart, clocks_apart, noisy_session
 from pytest_specdec.measure.question import exact_part
 from pytest_specdec.measure.rows import prompt_of, seen_for
 from pytest_specdec.panels import Evidence
@@ -107,8 +107,14 @@ def _of_residuals(evidence: Evidence) -> Void | None:
     answer, entry = evidence.answer, evidence.expectation.entry
     if entry is None or entry.contrast is None or answer.decision is None:
         return None
-    used = list(answer.values[: answer.decision.n])
-    return autocorrelated(used) or noisy_session(used, answer.question.rule.sigma)
+    rule, decision = answer.question.rule, answer.decision
+    used = list(answer.values[: decision.n])
+    blocks = [row.block for row in answer.rows[: decision.n]]
+    return (
+        autocorrelated(used, blocks)
+        or blocks_apart(used, blocks, rule.intraclass)
+        or noisy_session(used, rule.sigma, decision.worth)
+    )
 
 
 def _most_frequent_void(cells: Sequence[Cell]) -> Void | None:
@@ -178,13 +184,19 @@ def _evidence(evidence: Evidence) -> dict[str, Json]:
         "rounds": evidence.measured.rounds,
         "tokens_per_cycle_ratio": math.exp(exact_part(answer.rows)),
         "sigma": question.rule.sigma,
+        "intraclass": question.rule.intraclass,
         "margin": question.rule.margin,
         "cap": question.rule.cap,
         "cells": {str(key): _figures(evidence.measured.cells[key]) for key in sorted(question.cells)},
     }
     if answer.decision is not None:
         decision = answer.decision
-        found |= {"decided_at": decision.n, "mean": decision.mean, "outcome": decision.outcome.value}
+        found |= {
+            "decided_at": decision.n,
+            "worth_pairs": decision.worth,
+            "mean": decision.mean,
+            "outcome": decision.outcome.value,
+        }
     return found
 
 

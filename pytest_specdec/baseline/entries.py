@@ -84,7 +84,8 @@ class KnownDeviation:
 class Calibrated:
     """What A/A measured of one contrast on this device; natural-log units.
 
-    ``tau``: spread between sessions, with ``tau_dof`` degrees of freedom.
+    ``tau``: spread between sessions, with ``tau_dof`` degrees of freedom. ``intraclass``: correlation of the pairs of
+    one block; None where each pair had servers of its own, so that nobody knows.
     """
 
     sigma: float
@@ -97,6 +98,7 @@ class Calibrated:
     tau_dof: int
     date: str
     machine: str
+    intraclass: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,7 @@ class StoredContrast:
 
     ``margin`` is the least slowdown that the record can resolve given its own error ``se`` and ``tau``.
     ``cycles_per_s`` are the medians of the reference and the candidate, which tell on which side a change is.
+    ``intraclass``: correlation of the pairs of one block.
     """
 
     logs: Mapping[str, float]
@@ -116,6 +119,7 @@ class StoredContrast:
     tau: float
     tau_dof: int
     margin: float
+    intraclass: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

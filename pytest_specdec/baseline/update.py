@@ -71,9 +71,14 @@ def write_calibrations(path: Path, profile: str, device: str, calibrations: Mapp
         _replace(path, document | {"calibrations": document.get("calibrations", {}) | rows})
     return [
         f"{claim}: σ {calibrated.sigma:.4f} over {calibrated.pairs} pairs, τ {calibrated.tau:.4f} over "
-        f"{calibrated.sessions} sessions"
+        f"{calibrated.sessions} sessions" + _shared(calibrated)
         for claim, calibrated in calibrations.items()
     ]
+
+
+def _shared(calibrated: Calibrated) -> str:
+    rho = calibrated.intraclass
+    return "" if rho is None else f", the pairs of a block correlate by {rho:.2f}"
 
 
 @contextmanager

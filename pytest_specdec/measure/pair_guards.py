@@ -7,18 +7,28 @@ chance alone gives them to one sound contrast in 4,300 (two-sided: 2,150), so fe
 from __future__ import annotations
 
 import math
-from itertools import pairwise
+import sys
+from itertools import groupby, pairwise
 from statistics import fmean, median, variance
 from typing import TYPE_CHECKING
 
 from pytest_specdec.device.climate import clock_drift as compared_clocks
 from pytest_specdec.device.summary import Summary
 from pytest_specdec.records import Cell, FigureKind, Generation, Pair, Reason, Void
+from pytest_specdec.stats.blocks import by_block, intraclass_correlation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["autocorrelated", "clock_drift", "clocks_apart", "noisy_session", "order_effect", "pair_length_mismatch"]
+__all__ = [
+    "autocorrelated",
+    "blocks_apart",
+    "clock_drift",
+    "clocks_apart",
+    "noisy_session",
+    "order_effect",
+    "pair_length_mismatch",
+]
 
 CERTAIN = 3.5  # standard errors
 MOST_LENGTH_RATIO = 2.0  # the cost of a cycle grows with depth by 13 % over 35K tokens, so within twofold by little
@@ -48,10 +58,12 @@ def order_effect(blocks: Sequence[int], values: Sequence[float], margin: float) 
     """In A/A whoever is measured first differs from whoever is second: speed.
 
     ``values``: A/A log ratios; ``blocks``: of the same pairs, every second one measured in reverse order. The effect is
-    half the difference of the two means; it must be certain (Welch's statistic) and matter against ``margin``.
+    half the difference of the two means of block means; it must be certain (Welch's statistic) and matter against
+    ``margin``.
     """
-    even = [v for b, v in zip(blocks, values, strict=True) if b % 2 == 0]
-    odd = [v for b, v in zip(blocks, values, strict=True) if b % 2]
+    means = _block_means(values, blocks)
+    even = [mean for block, mean in means if block % 2 == 0]
+    odd = [mean for block, mean in means if block % 2]
     if min(len(even), len(odd)) < LEAST_VALUES:
         return None
     effect = (fmean(even) - fmean(odd)) / 2
@@ -67,31 +79,64 @@ def _student(z: float, dof: int) -> float:
     return z + (z**3 + z) / (4 * dof)
 
 
-def autocorrelated(residuals: Sequence[float]) -> Void | None:
-    """Consecutive A/A residuals, in the order measured, go together, so the pairs are fewer than they seem: speed.
+def _block_means(values: Sequence[float], blocks: Sequence[int]) -> list[tuple[int, float]]:
+    """Number and mean of each block, in the order measured."""
+    means = [float(group.mean()) for group in by_block(values, blocks)]
+    return list(zip((block for block, _ in groupby(blocks)), means, strict=True))
 
-    Of ``n`` independent residuals the correlation has a standard error of ``1/sqrt(n)``.
+
+def autocorrelated(residuals: Sequence[float], blocks: Sequence[int]) -> Void | None:
+    """Consecutive blocks of A/A residuals, in the order measured, go together: they are fewer than they seem, speed.
+
+    What the pairs of one block share is counted (:func:`blocks_apart`). Of ``n`` independent block means the
+    correlation has a standard error of ``1/sqrt(n)``.
     """
-    n = len(residuals)
+    means = [mean for _, mean in _block_means(residuals, blocks)]
+    n = len(means)
     if n < LEAST_VALUES:
         return None
-    centre = fmean(residuals)
-    away = [r - centre for r in residuals]
+    centre = fmean(means)
+    away = [mean - centre for mean in means]
     squares = math.fsum(r * r for r in away)
     rho = math.fsum(a * b for a, b in pairwise(away)) / squares if squares else 0.0
     if rho <= max(MOST_LAG1, CERTAIN / math.sqrt(n)):
         return None
-    return Void(Reason.AUTOCORRELATED, _SPEED, f"consecutive pairs correlate by {rho:.2f} over {n}")
+    return Void(Reason.AUTOCORRELATED, _SPEED, f"consecutive blocks correlate by {rho:.2f} over {n}")
 
 
-def noisy_session(values: Sequence[float], sigma: float) -> Void | None:
+def blocks_apart(residuals: Sequence[float], blocks: Sequence[int], intraclass: float) -> Void | None:
+    """The pairs of a block share more than the ``intraclass`` that counted them, so they are worth less: speed.
+
+    With mean squares between and within blocks of about equal size ``k``, and correlation ``rho``, ``(B / W) (1 - rho)
+    / (1 + (k - 1) rho)`` is distributed as F; its logarithm has a variance of about ``2 / dof + 2 / dof``.
+    """
+    groups = by_block(residuals, blocks)
+    found = intraclass_correlation(groups)
+    count, n = len(groups), len(residuals)
+    if found is None or count < LEAST_VALUES or found <= intraclass + MOST_LAG1:
+        return None
+    size = n / count
+    excess = math.log(_mean_square_ratio(found, size) / _mean_square_ratio(intraclass, size))
+    if excess <= CERTAIN * math.sqrt(2 / (count - 1) + 2 / (n - count)):
+        return None
+    detail = f"the pairs of a block correlate by {found:.2f} over {count} blocks; {intraclass:.2f} were reckoned with"
+    return Void(Reason.AUTOCORRELATED, _SPEED, detail)
+
+
+def _mean_square_ratio(intraclass: float, size: float) -> float:
+    """Mean square between blocks over that within: ``(1 + (k - 1) rho) / (1 - rho)``."""
+    return (1 + (size - 1) * intraclass) / max(1 - intraclass, sys.float_info.epsilon)
+
+
+def noisy_session(values: Sequence[float], sigma: float, worth: float | None = None) -> Void | None:
     """The pairs spread much more than the A/A pairs whose ``sigma`` planned them: speed.
 
     Clipped about their median; few pairs must exceed what chance makes of ``sigma`` as well: ``sigma`` times the square
-    root of chi-square over its degrees of freedom, after E. B. Wilson and M. M. Hilferty (1931).
+    root of chi-square over its degrees of freedom, after E. B. Wilson and M. M. Hilferty (1931). ``worth``: the
+    independent pairs that they are worth, where that is not their number.
     """
-    n = len(values)
-    if n < LEAST_VALUES:
+    n = len(values) if worth is None else worth
+    if len(values) < LEAST_VALUES or n <= 1:
         return None
     centre = median(values)
     spread = math.sqrt(variance([min(max(v - centre, -CLIP_SIGMAS * sigma), CLIP_SIGMAS * sigma) for v in values]))

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_specdec.measure.question import BLOCKS_PER_ROUND
-from pytest_specdec.records import CellKey, Prompt
+from pytest_specdec.records import CellKey, Prompt, Workload
 
-__all__ = ["Block", "Panel", "plan_panel"]
+__all__ = ["Block", "Panel", "block_size", "plan_panel"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,15 @@ class Panel:
         while self.pairs_after(rounds) < pairs:
             rounds += 1
         return rounds
+
+
+def block_size(workload: Workload, block_prompts: int) -> int:
+    """Prompts per arm and server start, ``block_prompts`` where the workload does not say.
+
+    A conversation that does not say is one block. It may be cut, since all arms read what ``base`` has answered: the
+    first turn of a piece then reads all that was said before.
+    """
+    return workload.block_prompts or (len(workload.prompts) if workload.conversation else block_prompts)
 
 
 def plan_panel(

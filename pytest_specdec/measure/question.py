@@ -53,11 +53,11 @@ class Question:
             for row in rows_of(self.sides, cells, self.figure, self.prompts)
             if row.block < rounds * BLOCKS_PER_ROUND and self._expects(row)
         ]
-        looks = _round_ends(rows, rounds)
+        looks, blocks = _round_ends(rows, rounds), [row.block for row in rows]
         values = self._values(rows)
         if self.anchor is None:
             return Answer(self, rows, values, None, self._attempted(cells) < self.wanted)
-        decision = decide(values, self.rule, looks=looks)
+        decision = decide(values, self.rule, looks, blocks)
         return Answer(
             self, rows, values, decision, self._may_go_on(cells, rows, rounds) and decision.outcome is Outcome.OPEN
         )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pytest_specdec.errors import BaselineError
+from pytest_specdec.stats.blocks import by_block, intraclass_correlation, worth
 from pytest_specdec.stats.decision import CLIP_SIGMAS
 from pytest_specdec.stats.rule import Rule, StoredError
 
@@ -43,8 +44,9 @@ class Calibration:
     """What A/A measured of one contrast.
 
     ``sigma``: spread of a session's pairs, hiccups clipped as the decision clips them. ``mean`` and ``mean_se``: of all
-    sessions; A/A should have a mean of 0. ``lag1``: correlation of consecutive pairs within a session. ``tau``: spread
-    between sessions, with ``tau_dof`` degrees of freedom; NaN and 0 when there were fewer than five.
+    sessions; A/A should have a mean of 0. ``lag1``: correlation of consecutive pairs within a session. ``intraclass``:
+    that of the pairs of one block, None where blocks were of one pair. ``tau``: spread between sessions, with
+    ``tau_dof`` degrees of freedom; NaN and 0 when there were fewer than five.
     """
 
     sigma: float
@@ -55,31 +57,37 @@ class Calibration:
     lag1: float
     tau: float
     tau_dof: int
+    intraclass: float | None = None
 
-    def stored_error(self, pairs: int, sessions: int = 1) -> StoredError:
-        """The error of a mean that was stored from ``pairs`` pairs out of ``sessions`` sessions.
+    def stored_error(self, worth: float, sessions: int = 1) -> StoredError:
+        """The error of a mean that was stored from pairs worth so many independent ones, out of ``sessions`` sessions.
 
-        ``se^2 = sigma^2/pairs + tau^2/sessions``: the sessions behind the stored value were sessions, too.
+        ``se^2 = sigma^2/worth + tau^2/sessions``: the sessions behind the stored value were sessions, too.
         """
-        se = math.sqrt(self.sigma**2 / pairs + self.tau**2 / sessions)
+        se = math.sqrt(self.sigma**2 / worth + self.tau**2 / sessions)
         return StoredError(se=se, tau=self.tau, dof=self.tau_dof)
 
 
-def calibrate(sessions: Sequence[Sequence[float]]) -> Calibration:
-    """Sigma, mean, autocorrelation and tau from A/A log ratios, each session in the order measured.
+def calibrate(sessions: Sequence[Sequence[float]], blocks: Sequence[Sequence[int]] | None = None) -> Calibration:
+    """Sigma, mean, correlations and tau from A/A log ratios, each session in the order measured.
 
-    ``tau^2 = max(0, variance of the session means - mean of sigma^2/n)``: the moment estimator of a one-way layout with
-    random effects (Searle, Casella and McCulloch, *Variance Components*, 1992, chapter 3). Raises BaselineError for
-    fewer than 20 pairs or a figure that is not finite.
+    ``tau^2 = max(0, variance of the session means - mean of sigma^2/worth)``: the moment estimator of a one-way layout
+    with random effects (Searle, Casella and McCulloch, *Variance Components*, 1992, chapter 3). ``blocks`` says of each
+    pair which servers it shares with others, by default none. Raises BaselineError for fewer than 20 pairs or a figure
+    that is not finite.
     """
     rows = [np.asarray(session, dtype=np.float64) for session in sessions if len(session)]
+    shared = (
+        [list(numbers) for numbers in blocks if len(numbers)] if blocks else [list(range(len(row))) for row in rows]
+    )
     everything = np.concatenate([np.empty(0), *rows])
     _require_evidence(everything)
     rough = clipped_sigma(np.concatenate([row - np.median(row) for row in rows]), lost=len(rows))
     means = np.array([_clipped_mean(row, rough) for row in rows])
     centred = [row - mean for row, mean in zip(rows, means, strict=True)]
     sigma = clipped_sigma(np.concatenate(centred), lost=len(rows))
-    within = float(np.mean([sigma**2 / len(row) for row in rows]))
+    intraclass = _intraclass(rows, centred, shared)
+    within = float(np.mean([sigma**2 / worth(numbers, intraclass or 0.0) for numbers in shared]))
     enough = len(rows) >= LEAST_SESSIONS
     between = float(np.var(means, ddof=1)) if enough else math.nan
     return Calibration(
@@ -91,7 +99,18 @@ def calibrate(sessions: Sequence[Sequence[float]]) -> Calibration:
         lag1=lag1(centred),
         tau=math.sqrt(max(0.0, between - within)) if enough else math.nan,
         tau_dof=len(rows) - 1 if enough else 0,
+        intraclass=intraclass,
     )
+
+
+def _intraclass(
+    rows: Sequence[NDArray[np.float64]], centred: Sequence[NDArray[np.float64]], blocks: Sequence[Sequence[int]]
+) -> float | None:
+    """Of all blocks together. A session of one block has no other mean than that block's, so none is taken out."""
+    alone = any(len(set(numbers)) == 1 for numbers in blocks)
+    chosen = rows if alone else centred
+    groups = [group for row, numbers in zip(chosen, blocks, strict=True) for group in by_block(row.tolist(), numbers)]
+    return intraclass_correlation(groups, lost=1 if alone else len(rows))
 
 
 def pool(calibrations: Sequence[Calibration]) -> tuple[float, int]:

@@ -14,7 +14,7 @@ interval of 1976 is its ancestor with a flat prior on the mean: it is no e-proce
 
 What no theorem covers is checked by simulation (``tests/gate/test_decision_simulated.py``): the one-sided use of ``2a``
 (for symmetric noise the two crossings are equally likely, so each has ``a`` plus half the chance that both happen),
-pairs that are clipped, the floor under the spread, and the error of a stored value.
+pairs that are clipped, the floor under the spread, the error of a stored value, and pairs that share their servers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LEAST_PAIRS", "Rule", "StoredError", "detectable_slowdown", "half_widths", "pairs_to_pass"]
 
-LEAST_PAIRS = 6  # below it the spread of the pairs says too little about their noise
+LEAST_PAIRS = 6  # or pairs worth as many: below it their spread says too little about their noise
 CAP_SLOPE, CAP_OFFSET = 40.0, 10.0  # where a slowdown of the whole margin has failed in 96 or 97 of 100 simulated runs
 LEAST_ROOM = 0.5  # share of the margin that the error of a stored value must leave; less costs over 4 times the pairs
 
@@ -69,7 +69,8 @@ class Rule:
     ``sigma``: standard deviation of this contrast's pairs in A/A, natural-log units. ``margin``: the tolerated
     slowdown, a share. ``alpha``: chance of a false fail per run of ``claims`` claims. ``beta``: chance per claim that a
     slowdown of the whole margin passes. ``budget_pairs``: most pairs that may be spent. ``error``: of the stored value
-    that the pairs are anchored at, or None when both sides are measured.
+    that the pairs are anchored at, or None when both sides are measured. ``intraclass``: correlation of the pairs of
+    one block, which share their servers. ``block_pairs``: how many a block has, for planning and the cap.
     """
 
     sigma: float
@@ -79,6 +80,13 @@ class Rule:
     claims: int = 1
     budget_pairs: int | None = None
     error: StoredError | None = None
+    intraclass: float = 0.0
+    block_pairs: int = 1
+
+    @property
+    def design_effect(self) -> float:
+        """How many pairs of such blocks are worth one on servers of its own: ``1 + (block_pairs - 1) intraclass``."""
+        return 1 + (self.block_pairs - 1) * self.intraclass
 
     @property
     def delta(self) -> float:
@@ -121,17 +129,19 @@ class Rule:
 
     @property
     def cap(self) -> int:
-        """Pairs after which an open claim is inconclusive: ``40 (sigma / room)^2 + 10``, or the budget if less."""
-        wanted = math.ceil(CAP_SLOPE * self.c2 + CAP_OFFSET)
+        """Pairs after which an open claim is inconclusive: worth ``40 (sigma / room)^2 + 10``; at most the budget."""
+        wanted = math.ceil(self.design_effect * (CAP_SLOPE * self.c2 + CAP_OFFSET))
         return wanted if self.budget_pairs is None else min(wanted, self.budget_pairs)
 
 
-def half_widths(n: NDArray[np.int64], spread: NDArray[np.float64], a: float, c2: float) -> NDArray[np.float64]:
+def half_widths(n: NDArray[np.float64], spread: NDArray[np.float64], a: float, c2: float) -> NDArray[np.float64]:
     """Half-width of the two-sided anytime-valid interval of level ``1 - a``, elementwise (formula of the module).
 
     ``k = c^2/(n + c^2)``, ``r = (a^2 k)^(1/n)``, ``width = spread sqrt((n-1)(1-r) / (n (r-k)))``, infinite when
     ``r <= k``: the data then rule out no mean. ``spread`` is the standard deviation with divisor ``n - 1``; any shape
-    that broadcasts with ``n``.
+    that broadcasts with ``n``. Pairs that go together count as the fewer independent ones that they are worth, so ``n``
+    need not be whole; that the spread is then known better than from ``n`` makes the interval too wide, never too
+    narrow.
     """
     k = c2 / (n + c2)
     log_r = (2 * math.log(a) + np.log(k)) / n
@@ -151,7 +161,7 @@ def detectable_slowdown(rule: Rule, pairs: int | None = None) -> float:
     """
     if not rule.room > 0:
         return 1.0
-    n = max(1, rule.cap if pairs is None else min(pairs, rule.cap))
+    n = max(1, rule.cap if pairs is None else min(pairs, rule.cap)) / rule.design_effect
     if n < LEAST_PAIRS:
         return 1.0
     width = float(_widths(rule, np.array([n]), rule.fail_tail)[0])
@@ -166,12 +176,12 @@ def pairs_to_pass(rule: Rule) -> int:
 
     The first number whose pass width at a spread of ``sigma`` is within the margin. For planning, not for deciding.
     """
-    n = np.arange(LEAST_PAIRS, rule.cap)
-    within = _widths(rule, n, rule.beta) + rule.pass_reach < -rule.delta
+    n = np.arange(math.ceil(LEAST_PAIRS * rule.design_effect), rule.cap)
+    within = _widths(rule, n / rule.design_effect, rule.beta) + rule.pass_reach < -rule.delta
     return int(n[within.argmax()]) if within.any() else rule.cap
 
 
-def _widths(rule: Rule, n: NDArray[np.int64], tail: float) -> NDArray[np.float64]:
+def _widths(rule: Rule, n: NDArray[np.float64], tail: float) -> NDArray[np.float64]:
     return half_widths(n, np.full(n.shape, rule.sigma), 2 * tail, rule.c2)
 
 

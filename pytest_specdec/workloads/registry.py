@@ -44,6 +44,7 @@ def load(profile: Profile, name: str) -> Workload:
         sampled=sizes.get("sampled", False),
         block_prompts=sizes.get("block_prompts"),
         sigma=sizes.get("sigma"),
+        intraclass=sizes.get("intraclass"),
     )
 
 

@@ -140,9 +140,12 @@ def test_too_few_sessions_have_no_tau_and_json_can_say_so(tmp_path: Path) -> Non
     assert (kept(run, SELF)["tau"], kept(run, SELF)["tau_dof"]) == (0.0, 0)
 
 
+THREE_PASSES = sessions(*(noise(0.004, PROMPTS, seed) for seed in range(3)))
+
+
 def test_an_order_effect_is_void_and_nothing_is_kept(tmp_path: Path) -> None:
     run = run_in(tmp_path)
-    rows = [replace(row, value=row.value + (0.1 if row.block % 2 else -0.1)) for row in sessions(noise(0.01, PROMPTS))]
+    rows = [replace(row, value=row.value + (0.1 if row.block % 2 else -0.1)) for row in THREE_PASSES]
     found = calibration_of(run, SELF, measured(rows))
     assert (found.status, found.reason) == (Status.VOID, Reason.ORDER_EFFECT)
     assert not run.baselines.path.exists()
@@ -150,16 +153,14 @@ def test_an_order_effect_is_void_and_nothing_is_kept(tmp_path: Path) -> None:
 
 
 def test_the_order_of_the_arms_matters_by_the_margin_that_was_asked_for(tmp_path: Path) -> None:
-    rows = [
-        replace(row, value=row.value + (0.02 if row.block % 2 else -0.02)) for row in sessions(noise(0.004, PROMPTS))
-    ]
+    rows = [replace(row, value=row.value + (0.02 if row.block % 2 else -0.02)) for row in THREE_PASSES]
     assert calibration_of(run_in(tmp_path), SELF, measured(rows)).reason is Reason.ORDER_EFFECT
     wide = run_in(tmp_path, Settings(margin=0.3))
     assert calibration_of(wide, SELF, measured(rows)).status is Status.PASS
 
 
-def test_residuals_that_go_together_are_void(tmp_path: Path) -> None:
-    rows = sessions(*([0.03] * 10 + [-0.03] * 10 for _ in range(5)))
+def test_blocks_that_go_together_are_void(tmp_path: Path) -> None:
+    rows = sessions(*([0.03] * PROMPTS if number % 4 < 2 else [-0.03] * PROMPTS for number in range(8)))
     assert calibration_of(run_in(tmp_path), SELF, measured(rows)).reason is Reason.AUTOCORRELATED
 
 
@@ -171,7 +172,8 @@ def test_another_claim_keeps_its_calibration(tmp_path: Path) -> None:
     assert set(json.loads(run.baselines.path.read_text("utf-8"))["calibrations"]) == {SELF.id, "other"}
 
 
-CALIBRATED = calibrated(0.01, tau=0.001, tau_dof=30)
+CALIBRATED = calibrated(0.01, tau=0.001, tau_dof=30, intraclass=0.25)
+WORTH = 40 / (1 + 3 * 0.25)  # independent pairs: forty in blocks of four that correlate by a quarter
 TWO_PASSES = sessions([0.7] * PROMPTS, [0.8] * PROMPTS, exact=1.4)
 
 
@@ -219,7 +221,26 @@ def test_the_error_of_a_record_is_of_its_pairs_and_its_sessions(calibrate: bool,
     run = recording(tmp_path, settings=Settings(calibrate=calibrate))
     contrast = record_of(run, claim(), measured(TWO_PASSES)).contrast
     assert contrast is not None
-    assert contrast.se == pytest.approx(math.sqrt(0.01**2 / 40 + 0.001**2 / counted))
+    assert contrast.se == pytest.approx(math.sqrt(0.01**2 / WORTH + 0.001**2 / counted))
+    assert contrast.intraclass == 0.25
+
+
+def test_what_pairs_share_is_measured_and_kept(tmp_path: Path) -> None:
+    """Visits that differ, as on a machine that others use: no reason to refuse, once the pairs count as fewer."""
+    run = run_in(tmp_path)
+    visits = noise(0.04, 25, seed=8)
+    own = noise(0.02, 100, seed=9)
+    rows = sessions(*([visits[n // 4] + own[n] for n in range(first, first + 20)] for first in range(0, 100, 20)))
+    assert calibration_of(run, SELF, measured(rows)).status is Status.PASS
+    assert kept(run, SELF)["intraclass"] == pytest.approx(0.8, abs=0.1)
+    assert load(tmp_path, "tiny", "cpu").calibrations[SELF.id] == run.calibrated[SELF.id]
+
+
+def test_of_pairs_on_servers_of_their_own_nobody_knows_what_they_would_share(tmp_path: Path) -> None:
+    run = run_in(tmp_path)
+    rows = [replace(row, block=n) for n, row in enumerate(sessions(noise(0.03, PROMPTS)))]
+    calibration_of(run, SELF, measured(rows))
+    assert kept(run, SELF)["intraclass"] is None
 
 
 def test_sessions_differ_alike_for_all_contrasts_of_this_machine(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from pytest_specdec.measure.pair_guards import (
     autocorrelated,
+    blocks_apart,
     clock_drift,
     noisy_session,
     order_effect,
@@ -45,6 +46,13 @@ def blocks(pairs: int) -> list[int]:
     return [i // BLOCK for i in range(pairs)]
 
 
+def together(count: int, intraclass: float) -> list[float]:
+    """So many blocks whose pairs correlate by ``intraclass``."""
+    shared = gaussian(count, 7, SIGMA * intraclass**0.5)
+    own = gaussian(count * BLOCK, 8, SIGMA * (1 - intraclass) ** 0.5)
+    return [shared[block] + noise for block, noise in zip(blocks(count * BLOCK), own, strict=True)]
+
+
 def expect(void: Void | None, reason: Reason) -> None:
     assert void is not None
     assert (void.reason, void.figures) == (reason, SPEED)
@@ -55,10 +63,12 @@ def expect(void: Void | None, reason: Reason) -> None:
     "guard",
     [
         lambda x: order_effect(blocks(len(x)), x, 0.0),
-        autocorrelated,
+        lambda x: autocorrelated(x, range(len(x))),
+        lambda x: autocorrelated(x, blocks(len(x))),
+        lambda x: blocks_apart(x, blocks(len(x)), 0.0),
         lambda x: noisy_session(x, SIGMA),
     ],
-    ids=["order", "autocorrelated", "noisy"],
+    ids=["order", "autocorrelated", "autocorrelated blocks", "blocks apart", "noisy"],
 )
 @pytest.mark.parametrize("pairs", [12, 24, 100])
 def test_chance_hardly_ever_fires_a_guard(guard: Callable[[Sequence[float]], Void | None], pairs: int) -> None:
@@ -83,8 +93,16 @@ def test_few_pairs_must_show_an_order_effect_more_clearly(errors: float, fires: 
     """Of six pairs each way the normal quantile would take 4 standard errors for certain; Student's takes 6."""
     error = SIGMA * (1.2 * 2 / 6) ** 0.5 / 2
     effect = errors * error
-    values = [side + noise for side in (effect, -effect) for noise in (SIGMA, -SIGMA) * 3]
-    assert (order_effect([0] * 6 + [1] * 6, values, MARGIN) is not None) is fires
+    values = [side * effect + noise for noise in (SIGMA, -SIGMA) * 3 for side in (1, -1)]
+    assert (order_effect(list(range(12)), values, MARGIN) is not None) is fires
+
+
+def test_an_order_effect_is_certain_by_its_blocks_and_not_by_their_pairs() -> None:
+    """Six visits each way whose pairs agree are six figures each way, not forty-eight."""
+    visits = [side * 0.02 + noise for noise in (SIGMA, -SIGMA) * 3 for side in (1, -1)]
+    assert order_effect(list(range(12)), visits, MARGIN) is None
+    pairs = [visit for visit in visits for _ in range(8)]
+    assert order_effect([n // 8 for n in range(96)], pairs, MARGIN) is None
 
 
 def test_a_shift_of_all_pairs_is_no_order_effect() -> None:
@@ -92,17 +110,31 @@ def test_a_shift_of_all_pairs_is_no_order_effect() -> None:
     assert order_effect(blocks(8), [1.0] * 4 + [-1.0] * 4, MARGIN) is None, "too few to tell"
 
 
+def test_what_the_pairs_of_a_block_share_is_no_correlation_of_blocks() -> None:
+    values = together(40, 0.8)
+    assert autocorrelated(values, range(len(values))) is not None
+    assert autocorrelated(values, blocks(len(values))) is None
+
+
+def test_blocks_that_share_more_than_was_reckoned_with_are_found() -> None:
+    values = together(40, 0.8)
+    expect(blocks_apart(values, blocks(len(values)), 0.1), Reason.AUTOCORRELATED)
+    assert blocks_apart(values, blocks(len(values)), 0.7) is None
+    assert blocks_apart(values, range(len(values)), 0.0) is None, "pairs on servers of their own share nothing"
+    assert blocks_apart(values[: 5 * BLOCK], blocks(5 * BLOCK), 0.1) is None, "five blocks are too few to tell"
+
+
 def test_neighbours_that_go_together_are_found() -> None:
     values = [0.0]
     for shock in gaussian(200, 4):
         values.append(0.6 * values[-1] + shock)
-    expect(autocorrelated(values), Reason.AUTOCORRELATED)
+    expect(autocorrelated(values, range(len(values))), Reason.AUTOCORRELATED)
 
 
 def test_neighbours_that_alternate_do_not_weaken_the_evidence() -> None:
-    assert autocorrelated([0.04, -0.04] * 50) is None
-    assert autocorrelated([0.0] * 50) is None
-    assert autocorrelated([1.0, 2.0]) is None
+    assert autocorrelated([0.04, -0.04] * 50, range(100)) is None
+    assert autocorrelated([0.0] * 50, range(50)) is None
+    assert autocorrelated([1.0, 2.0], range(2)) is None
 
 
 def test_a_session_twice_as_noisy_as_its_calibration_is_found() -> None:
@@ -117,6 +149,7 @@ def test_few_pairs_must_be_much_noisier() -> None:
     wide = [0.07, -0.07] * 3
     assert noisy_session(wide, SIGMA) is None
     assert noisy_session(wide * 6, SIGMA) is not None
+    assert noisy_session(wide * 6, SIGMA, worth=6) is None, "many pairs of few servers are as good as few"
 
 
 @pytest.mark.parametrize(("reference", "candidate", "fires"), [(100, 200, False), (100, 201, True), (9, 0, True)])

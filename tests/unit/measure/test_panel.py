@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_specdec.measure.panel import Panel, plan_panel
-from pytest_specdec.records import CellKey, Mode, Prompt
+from pytest_specdec.measure.panel import Panel, block_size, plan_panel
+from pytest_specdec.records import CellKey, Mode, Prompt, Workload
 
 
 def keys(*arms: str) -> list[CellKey]:
@@ -34,6 +35,12 @@ def test_over_a_round_each_arm_has_the_same_mean_position(arms: int, seed: int) 
     visits = [key for block in panel(arms, seed=seed).round(0) for key in block.cells]
     positions = {key: [place for place, seen in enumerate(visits) if seen == key] for key in visits}
     assert {sum(places) for places in positions.values()} == {2 * arms - 1}
+
+
+def test_a_conversation_is_one_block_unless_its_profile_cuts_it() -> None:
+    single, talk = (Workload("w", prompts(18), {}, "sha", conversation=said) for said in (False, True))
+    assert (block_size(single, 4), block_size(talk, 4)) == (4, 18)
+    assert (block_size(replace(single, block_prompts=6), 4), block_size(replace(talk, block_prompts=3), 4)) == (6, 3)
 
 
 def test_the_seed_draws_the_order_and_nothing_else_does() -> None:

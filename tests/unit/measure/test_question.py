@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -94,6 +95,15 @@ def test_it_looks_only_at_the_end_of_whole_rounds() -> None:
     answer = question(0.0).answer(every, rounds=1)
     assert answer.decision is not None
     assert answer.decision.n == 8
+
+
+def test_the_pairs_of_a_block_count_by_what_they_share() -> None:
+    every = cells(a=cell(BASE, 1.0), b=cell(ARM, 1.3))
+    assert question(0.0).answer(every, rounds=1).decision is not None
+    together = replace(question(0.0), rule=replace(RULE, intraclass=1.0, block_pairs=PER_BLOCK))
+    answer = together.answer(every, rounds=2)
+    assert answer.open, "16 pairs on four servers a side are worth four"
+    assert together.most_pairs == pytest.approx(4 * RULE.cap, abs=4)
 
 
 def test_later_evidence_does_not_overturn_an_answer() -> None:

@@ -59,7 +59,7 @@ def test_fewer_than_five_sessions_say_nothing_of_tau() -> None:
     found = calibrate(sessions(4, 20, sigma=0.04, tau=0.01, seed=3))
     assert math.isnan(found.tau)
     assert found.tau_dof == 0
-    assert math.isnan(found.stored_error(pairs=80).total)
+    assert math.isnan(found.stored_error(80).total)
 
 
 def test_sessions_that_agree_have_no_tau() -> None:
@@ -90,7 +90,7 @@ def test_too_little_or_nonsense_is_refused_with_a_remedy(rows: list[list[float]]
 
 def test_the_error_of_a_stored_mean_has_its_own_sessions_in_it() -> None:
     found = calibrate(sessions(10, 40, sigma=0.04, tau=0.01, seed=5))
-    error = found.stored_error(pairs=100, sessions=4)
+    error = found.stored_error(100, sessions=4)
     assert error.se == pytest.approx(math.sqrt(found.sigma**2 / 100 + found.tau**2 / 4))
     assert error.tau == found.tau
     assert error.dof == 9

@@ -200,3 +200,33 @@ def test_more_claims_never_fail_sooner(values: list[float]) -> None:
     if many.outcome is Outcome.FAIL:
         assert one.outcome is Outcome.FAIL
         assert one.n <= many.n
+
+
+TOGETHER = replace(RULE, intraclass=0.5, block_pairs=9)
+
+
+def test_the_turns_of_two_visits_decide_nothing_however_many_they_are() -> None:
+    """Eighteen pairs on two servers a side are worth 3.6: a server's luck is no regression."""
+    unlucky = [-0.2 + noise for noise in noisy(0.0, 18, 0.02)]
+    blocks = [0] * 9 + [1] * 9
+    assert decide(unlucky, RULE, [18], blocks).outcome is Outcome.FAIL, "were they reckoned as independent"
+    assert decide(unlucky, TOGETHER, [18], blocks).outcome is Outcome.OPEN
+    assert decide(unlucky, TOGETHER, [18]).outcome is Outcome.FAIL, "each on servers of its own"
+
+
+def test_enough_visits_decide_and_the_words_say_what_they_are_worth() -> None:
+    blocks = [n // 9 for n in range(54)]
+    decision = decide(noisy(-0.2, 54), TOGETHER, [54], blocks)
+    assert decision.outcome is Outcome.FAIL
+    assert decision.worth == pytest.approx(54 / 5)
+    assert "after 54 pairs, worth 11 on servers of their own, the mean change is" in decision.why
+    assert "worth" not in decide(noisy(-0.2, 54), RULE, [54], blocks).why
+
+
+def test_the_spread_of_pairs_that_go_together_is_not_taken_for_less_than_it_is() -> None:
+    """Two blocks of equal pairs, apart by 2: about their own mean they spread by 1, of which a block shares all."""
+    values, blocks = [0.01, 0.01, 0.01, -0.01, -0.01, -0.01] * 3, [n // 3 for n in range(18)]
+    alike = decide(values, replace(RULE, sigma=0.01, intraclass=1.0, block_pairs=3), [18], blocks)
+    apart = decide([0.01, -0.01] * 3, replace(RULE, sigma=0.01), [6])
+    assert alike.worth == apart.n == 6
+    assert alike.fail_width == pytest.approx(apart.fail_width)

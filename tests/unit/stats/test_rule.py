@@ -125,3 +125,12 @@ def test_the_plan_expects_about_the_pairs_that_the_simulation_needs(sigma: float
 
 def test_a_plan_never_expects_more_pairs_than_the_cap() -> None:
     assert pairs_to_pass(Rule(0.15, claims=40, budget_pairs=20)) == 20
+
+
+def test_pairs_that_share_servers_take_as_many_times_more() -> None:
+    alone, together = Rule(0.04, claims=40), Rule(0.04, claims=40, intraclass=0.25, block_pairs=5)
+    assert together.design_effect == 2.0
+    assert together.cap == pytest.approx(2 * alone.cap, abs=1)
+    assert pairs_to_pass(together) == pytest.approx(2 * pairs_to_pass(alone), abs=2)
+    assert detectable_slowdown(together, 40) == pytest.approx(detectable_slowdown(alone, 20))
+    assert detectable_slowdown(together, 11) == 1.0, "worth less than the first look"
