@@ -86,6 +86,7 @@ class Panels:
             ledger=run.ledger,
             arm=run.arm,
             stall_timeout_s=run.profile.stall_timeout_s,
+            warm_up_tokens=run.profile.speed.warm_up_tokens,
             progress=run.progress,
             station=lambda: self._station(name),
         )

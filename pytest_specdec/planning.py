@@ -153,16 +153,10 @@ def _panel_cost(context: PlanContext, plan: _PanelPlan) -> _Cost:
             prompts = plan.panel.block(number).prompts
             read = workload.prompts.index(prompts[0]) if workload.conversation else 0
             cost += _visit(context, workload, arm, len(prompts), cooled=True, read=read)
-    answered = _turns_answered(plan, workload)
-    return cost + _visit(context, workload, context.arm("base"), answered, cooled=True) if answered else cost
-
-
-def _turns_answered(plan: _PanelPlan, workload: Workload) -> int:
-    """How many turns of a conversation ``base`` answers beforehand: all before the last that an arm is asked."""
     if not workload.conversation or workload.sampled:
-        return 0
-    blocks = range(max(plan.rounds.values(), default=0) * BLOCKS_PER_ROUND)
-    return max((workload.prompts.index(plan.panel.block(number).prompts[-1]) for number in blocks), default=0)
+        return cost
+    answered = workload.prompts.index(plan.panel.prompts[-1])  # all turns before the last that an arm may be asked
+    return cost + _visit(context, workload, context.arm("base"), answered, cooled=True) if answered else cost
 
 
 def _exact_cost(context: PlanContext, claims: Sequence[Claim]) -> _Cost:

@@ -288,8 +288,9 @@ class SpeedPlan:
     ``models`` replace models of the same name in speed panels. ``claims``: the statistical claims of the profile, among
     which alpha is divided, whatever is selected. ``sigma``: the spread of a pair, in natural-log units, where neither
     an entry nor the workload says, and ``intraclass`` the correlation of the pairs of one block, which share their
-    servers. ``sessions``: of a calibration. ``foreign_share``: of the cores, what others may
-    take before a figure is void. The rest are estimates that decide nothing.
+    servers. ``sessions``: of a calibration. ``warm_up_tokens``: of a server's first reply, which is discarded.
+    ``foreign_share``: of the cores, what others may take before a figure is void. The rest are estimates that decide
+    nothing.
     """
 
     models: Mapping[str, str] = field(default_factory=dict)
@@ -298,6 +299,7 @@ class SpeedPlan:
     sigma: float = 0.05
     intraclass: float = 0.05
     sessions: int = 5
+    warm_up_tokens: int = 8
     foreign_share: float = 0.05
     server_start_s: float = 2.0
     cooldown_s: float = 0.0

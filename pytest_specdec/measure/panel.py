@@ -48,14 +48,18 @@ class Panel:
 
     def pairs_after(self, rounds: int) -> int:
         """Pairs that each contrast has by then, if no guard voids one."""
-        return sum(len(block.prompts) for number in range(rounds) for block in self.round(number))
+        return sum(self._pairs_of(number) for number in range(rounds))
 
     def rounds_for(self, pairs: int) -> int:
         """The fewest rounds that give at least ``pairs`` pairs."""
-        rounds = 0
-        while self.pairs_after(rounds) < pairs:
+        rounds = got = 0
+        while got < pairs:
+            got += self._pairs_of(rounds)
             rounds += 1
         return rounds
+
+    def _pairs_of(self, number: int) -> int:
+        return sum(len(block.prompts) for block in self.round(number))
 
 
 def block_size(workload: Workload, block_prompts: int) -> int:

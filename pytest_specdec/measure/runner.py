@@ -24,7 +24,6 @@ __all__ = ["Bench", "Measured", "PanelRunner"]
 
 # Neutral words, and few: the tables of a lookup drafter outlive requests, and a server's first pass is its slowest.
 _WARM_UP = "The first request warms the server up."
-_WARM_UP_TOKENS = 8
 
 
 @dataclass(frozen=True)
@@ -35,6 +34,7 @@ class Bench:
     ledger: Ledger
     arm: Callable[[str], Arm]
     stall_timeout_s: float
+    warm_up_tokens: int
     progress: Callable[[str], None]
     station: Callable[[], AbstractContextManager[Station]]
 
@@ -135,7 +135,7 @@ class PanelRunner:
         if not missing:
             return
         try:
-            script.prepare(missing[-1])
+            script.prepare(self.panel.prompts[-1])
             self._ask(block, key, missing, script, station, told)
         except (ServerError, ClientError) as error:
             failure = failure_of(key, self.bench.arm(key.arm), error)
@@ -151,7 +151,9 @@ class PanelRunner:
         station.ready()
         with servers.running(arm, key.mode) as server, Client(server, self.bench.stall_timeout_s) as client:
             station.watch(server)
-            client.stream(_WARM_UP, {**self.workload.request, "n_predict": _WARM_UP_TOKENS}, prompt_id="warm-up")
+            client.stream(
+                _WARM_UP, {**self.workload.request, "n_predict": self.bench.warm_up_tokens}, prompt_id="warm-up"
+            )
             for number, prompt in enumerate(prompts, start=1):
                 text = script.text(prompt, key, block.number)
                 generation = client.generate(

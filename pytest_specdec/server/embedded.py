@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -162,13 +161,16 @@ _FLAGS: tuple[_Flag, ...] = (
 )
 
 
+_STOP = (signal.SIGTERM, signal.SIGINT)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the server until SIGTERM or SIGINT. Exit codes: 0 stopped, 1 it could not start, 2 a flag is unknown."""
     given = _parser().parse_args(arguments)
+    # Blocked in every thread, those of the wheel's import included, and waited for: a handler that runs just before one
+    # begins to wait wakes nobody.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _STOP)
     parameters = _parameters(given)
-    stopping = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopping.set())
     from xllamacpp import Server
 
     try:
@@ -176,7 +178,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except RuntimeError as error:
         print(f"embedded server: {error}", file=sys.stderr)  # noqa: T201  the log is this process's only output
         return 1
-    stopping.wait()
+    signal.sigwait(_STOP)
     del server
     return 0
 

@@ -53,6 +53,7 @@ class Panel:
 
     def script(self, workload: Workload) -> Script:
         bench = Bench(
+            warm_up_tokens=8,
             servers_of=lambda _role: cast("Any", self.servers),  # all of a server that a script asks for
             ledger=self.ledger,
             arm=Arm,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +15,7 @@ from pytest_specdec.records import Arm, Mode, Profile
 from pytest_specdec.server import embedded
 from pytest_specdec.server.build import locate
 from pytest_specdec.server.command import ModelArguments, argv
+from pytest_specdec.server.process import AttachedServer, pick_port, wait_until_ready
 from tests.support import PATIENCE_S, clean_environment
 
 
@@ -72,6 +75,38 @@ def test_a_model_that_is_not_there_ends_it_with_1() -> None:
 def test_it_says_which_version_it_is() -> None:
     done = run("--version")
     assert (done.returncode, done.stdout.split()[0]) == (0, "xllamacpp")
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads the threads' signal masks from /proc")
+def test_a_signal_to_stop_waits_until_it_is_waited_for(tmp_path: Path) -> None:
+    """Handled at the wrong moment it would wake nobody: one start in thirty, stopped as soon as it was ready, hung."""
+    from pytest_specdec.profile import resolve
+
+    profile = load("tiny")
+    model = resolve("target", profile.models["target"], profile.origin).path
+    port = pick_port()
+    with (tmp_path / "log").open("wb") as log:
+        server = subprocess.Popen(
+            [sys.executable, "-m", "pytest_specdec.server.embedded", f"--model={model}", f"--port={port}"],
+            env=clean_environment(), stdout=log, stderr=log,
+        )  # fmt: skip
+    try:
+        wait_until_ready(AttachedServer("base", f"http://127.0.0.1:{port}"), PATIENCE_S, "starting the embedded server")
+        threads = [task for task in Path(f"/proc/{server.pid}/task").iterdir() if task.name != str(server.pid)]
+        masks = [_blocked(thread) for thread in threads]
+        assert masks, "the server's own threads; the main one, which waits for the signals, shows them as free"
+        assert all(mask >> (number - 1) & 1 for mask in masks for number in (signal.SIGTERM, signal.SIGINT))
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(PATIENCE_S) == 0
+    finally:
+        server.kill()
+        server.wait()
+
+
+def _blocked(task: Path) -> int:
+    """The signals that one thread blocks, a bit each."""
+    lines = (task / "status").read_text("utf-8").splitlines()
+    return int(next(line for line in lines if line.startswith("SigBlk:")).split()[1], 16)
 
 
 KNOWN = locate("embedded", {}).capabilities.flags
