@@ -253,10 +253,9 @@ def _write_results(config: pytest.Config, run: Run | None, exit_status: int) -> 
     document = results_document(identity, verdicts, ended, exit_status)
     written = Ledger(Path(directory)).write_results(document)
     settings = config.stash[SETTINGS]
-    if settings.report is not None:
+    append_line(settings.history or config.rootpath / HISTORY, summary_row(document))
+    if settings.report is not None:  # last: a place that cannot be written costs no history
         _copy_results(written, settings.report)
-    history = settings.history or config.rootpath / HISTORY
-    append_line(history, summary_row(document))
 
 
 def _copy_results(written: Path, report: Path) -> None:

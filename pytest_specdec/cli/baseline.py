@@ -15,7 +15,7 @@ from pytest_specdec.baseline.entries import Entry
 from pytest_specdec.baseline.store import INVARIANTS, parse, place_of, read
 from pytest_specdec.cli.claims import stored_words
 from pytest_specdec.cli.listing import collect
-from pytest_specdec.cli.shared import Commands, device_name, table
+from pytest_specdec.cli.shared import Commands, add_setting, device_name, table
 from pytest_specdec.errors import BaselineError, ProfileError
 from pytest_specdec.places import baselines_folder
 from pytest_specdec.profile import load as load_profile
@@ -29,7 +29,7 @@ def add(commands: Commands) -> None:
     actions = parser.add_subparsers(title="actions", required=True, metavar="ACTION")
     show = actions.add_parser("show", help="every entry that applies to a profile on a device")
     _add_where(show)
-    show.add_argument("--specdec-device", dest="device", metavar="DEVICE", help="default: the one that a run takes")
+    add_setting(show, "--specdec-device", dest="device", metavar="DEVICE", help="default: the one that a run takes")
     show.set_defaults(run=_show)
     diff = actions.add_parser("diff", help="what changed between two baseline files, in words")
     diff.add_argument("old", metavar="OLD", help="a file, or REV:PATH for what git has")
@@ -42,8 +42,8 @@ def add(commands: Commands) -> None:
 
 
 def _add_where(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--specdec-profile", dest="profile", default=None, metavar="NAME|PATH")
-    parser.add_argument("--specdec-baselines", dest="baselines", type=Path, metavar="DIR")
+    add_setting(parser, "--specdec-profile", dest="profile", default=None, metavar="NAME|PATH")
+    add_setting(parser, "--specdec-baselines", dest="baselines", type=Path, metavar="DIR")
 
 
 def _show(arguments: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pytest_specdec.baseline import Entry, load
 from pytest_specdec.cli.listing import DeclaredClaim, collect
-from pytest_specdec.cli.shared import Commands, device_name, table
+from pytest_specdec.cli.shared import Commands, add_setting, device_name, table
 from pytest_specdec.places import baselines_folder
 
 __all__ = ["add"]
@@ -18,15 +18,16 @@ def add(commands: Commands) -> None:
     parser = commands.add_parser("claims", help="list the claims of the suites, with their baseline entries")
     parser.add_argument("paths", nargs="*", metavar="PATH", help="suites; default: those of the package")
     parser.add_argument("-m", dest="markers", metavar="EXPR", help="only claims with these markers, as in pytest")
-    parser.add_argument("--specdec-profile", dest="profile", default="tiny", metavar="NAME|PATH")
-    parser.add_argument("--specdec-device", dest="device", metavar="DEVICE", help="default: the one that a run takes")
-    parser.add_argument("--specdec-baselines", dest="baselines", type=Path, metavar="DIR")
+    add_setting(parser, "--specdec-profile", dest="profile", metavar="NAME|PATH")
+    add_setting(parser, "--specdec-device", dest="device", metavar="DEVICE", help="default: the one that a run takes")
+    add_setting(parser, "--specdec-baselines", dest="baselines", type=Path, metavar="DIR")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print one line per claim."""
-    chosen = [f"--specdec-profile={arguments.profile}", *(["-m", arguments.markers] if arguments.markers else [])]
+    chosen = [f"--specdec-profile={arguments.profile}"] if arguments.profile else []
+    chosen += ["-m", arguments.markers] if arguments.markers else []
     listing = collect(chosen, arguments.paths)
     device = device_name(arguments.device)
     stored = load(arguments.baselines or baselines_folder(Path.cwd()), listing.profile, device)

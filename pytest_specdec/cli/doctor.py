@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_specdec import __version__
-from pytest_specdec.cli.shared import Commands
+from pytest_specdec.cli.shared import Commands, add_setting
 from pytest_specdec.errors import SpecdecError
 from pytest_specdec.places import baselines_folder
 from pytest_specdec.records import Profile
@@ -39,11 +39,11 @@ class Check:
 def add(commands: Commands) -> None:
     """Declare the command."""
     parser = commands.add_parser("doctor", help="whether the suite could run here, and what to do if not")
-    parser.add_argument("--llama-server", dest="server", metavar="PATH|embedded")
-    parser.add_argument("--specdec-profile", dest="profile", default="tiny", metavar="NAME|PATH")
-    parser.add_argument("--specdec-device", dest="device", metavar="DEVICE")
-    parser.add_argument("--specdec-baselines", dest="baselines", type=Path, metavar="DIR")
-    parser.add_argument("--specdec-lock-dir", dest="lock_dir", type=Path, metavar="DIR")
+    add_setting(parser, "--llama-server", dest="server", metavar="PATH|embedded")
+    add_setting(parser, "--specdec-profile", dest="profile", default="tiny", metavar="NAME|PATH")
+    add_setting(parser, "--specdec-device", dest="device", metavar="DEVICE")
+    add_setting(parser, "--specdec-baselines", dest="baselines", type=Path, metavar="DIR")
+    add_setting(parser, "--specdec-lock-dir", dest="lock_dir", type=Path, metavar="DIR")
     parser.set_defaults(run=run)
 
 

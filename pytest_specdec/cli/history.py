@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_specdec.cli.shared import Commands, table
+from pytest_specdec.cli.shared import Commands, add_setting, table
 from pytest_specdec.errors import LedgerError
 from pytest_specdec.places import HISTORY, RUNS
 from pytest_specdec.report.data import RESULTS
@@ -35,7 +35,7 @@ FROM (
     )
 )
 WHERE profile = $profile AND ($device IS NULL OR device = $device) AND v.claim GLOB $claim
-ORDER BY v.claim, device, build.number NULLS LAST, started
+ORDER BY v.claim, device, build.number NULLS LAST, started, run
 """
 
 
@@ -57,12 +57,12 @@ def add(commands: Commands) -> None:
     parser = commands.add_parser("history", help="a claim over many runs and builds (needs the extra `history`)")
     parser.add_argument("claim", nargs="?", default="*", metavar="CLAIM", help="a claim, or a pattern with *")
     parser.add_argument("--runs", type=Path, default=RUNS, metavar="DIR", help=f"directory of runs; default: {RUNS}")
-    parser.add_argument(
-        "--specdec-history", dest="history", type=Path, default=HISTORY, metavar="FILE",
+    add_setting(
+        parser, "--specdec-history", dest="history", type=Path, default=HISTORY, metavar="FILE",
         help=f"what runs appended; default: {HISTORY}",
     )  # fmt: skip
-    parser.add_argument("--specdec-profile", dest="profile", default="tiny", metavar="NAME")
-    parser.add_argument("--specdec-device", dest="device", metavar="NAME")
+    add_setting(parser, "--specdec-profile", dest="profile", default="tiny", metavar="NAME")
+    add_setting(parser, "--specdec-device", dest="device", metavar="NAME")
     parser.add_argument("--plot", type=Path, metavar="FILE.html", help="draw the values over the builds with plotly")
     parser.set_defaults(run=run)
 

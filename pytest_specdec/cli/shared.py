@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -9,11 +10,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pytest_specdec.errors import LedgerError
+from pytest_specdec.options import OPTIONS
 from pytest_specdec.places import RUNS
 from pytest_specdec.report.data import RESULTS
 from pytest_specdec.report.escape import one_line
 
-__all__ = ["Commands", "device_name", "latest_run", "pytest_command", "run_quietly", "table"]
+__all__ = ["Commands", "add_setting", "device_name", "latest_run", "pytest_command", "run_quietly", "table"]
 
 
 class Commands(Protocol):
@@ -21,6 +23,14 @@ class Commands(Protocol):
 
     def add_parser(self, name: str, **keywords: Any) -> Any:
         """A parser of one command."""
+
+
+def add_setting(parser: Any, flag: str, **keywords: Any) -> None:
+    """An option that a run has too, under the same name; the environment stands for it as it does for a run."""
+    variable = next(option.env for option in OPTIONS if option.flag == flag)
+    words = " ".join(filter(None, (keywords.pop("help", ""), f"[env {variable}]")))
+    default = os.environ.get(variable) or keywords.pop("default", None)
+    parser.add_argument(flag, **keywords | {"default": default, "help": words})
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

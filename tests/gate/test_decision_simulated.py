@@ -16,8 +16,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom
 
+from pytest_specdec.measure.pair_guards import MOST_DRIFT
 from pytest_specdec.stats.decision import first_terminal
-from pytest_specdec.stats.rule import Rule, StoredError, detectable_slowdown
+from pytest_specdec.stats.rule import LEAST_PAIRS, Rule, StoredError, detectable_slowdown
 
 Floats = NDArray[np.float64]
 Noise = Callable[[np.random.Generator, tuple[int, int]], Floats]
@@ -245,6 +246,25 @@ def test_under_a_drift_blocked_order_is_worst_and_counterbalanced_order_is_sound
     assert passes["AB"] > 2 * passes["ABBA"]
     assert fails["ABBA"] <= most(rows, 0.01)
     assert passes["ABBA"] <= most(rows, 0.05)
+
+
+@pytest.mark.parametrize("block", [1, 8])
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_drift_that_its_guard_lets_pass_is_no_regression(block: int, at_once: bool) -> None:
+    """All the drift that :data:`MOST_DRIFT` allows, in two rounds: evenly, or at once between two visits of a block.
+
+    Where it comes at once and at the worst of the places it is counted as the many places that it might have come at.
+    """
+    sigma, rows, rounds = 0.04, 200_000 if at_once else 40_000, max(2, 3 // block)
+    pairs = 2 * block * rounds
+    rule = Rule(sigma, claims=CLAIMS, budget_pairs=pairs)
+    against = drift_of_pairs("ABBA", pairs, block, MOST_DRIFT)
+    if at_once:
+        against = np.where(np.arange(pairs) < block, -math.log1p(MOST_DRIFT), 0.0)[None, :]
+    looks = [end for end in round_ends(pairs, block) if end >= LEAST_PAIRS]
+    found = simulate(rule, gaussian(sigma), rows=rows, seed=43, shift=against, looks=looks)
+    places = 4 * rounds if at_once else 1
+    assert found.failed / places <= most(rows, per_claim(0.01))
 
 
 def test_pairs_that_go_together_void_the_guarantee_which_is_why_a_guard_watches() -> None:

@@ -291,9 +291,12 @@ def test_the_run_appends_a_line_to_the_history(outcome: Outcome) -> None:
 def test_an_unwritable_report_is_told_and_makes_the_run_red(pytester: pytest.Pytester) -> None:
     (pytester.path / "file").write_text("in the way")
     pytester.makepyfile(SUITE)
-    result = pytester.runpytest_subprocess("-k", "held", "--specdec-report=file/report.json")
+    result = pytester.runpytest_subprocess(
+        "-k", "held", "--specdec-report=file/report.json", "--specdec-history=history.jsonl"
+    )
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["PASS *held*", "writing the results to file/report.json", "  why: *", "  remedy: *"])
+    assert list(lines_of(pytester.path / "history.jsonl")), "the history has its line all the same"
     result.stdout.no_fnmatch_line("*Traceback*")
 
 

@@ -14,12 +14,15 @@ import pytest
 
 from pytest_specdec.measure.ledger import append_line
 from pytest_specdec.report.results import summary_row
+from tests.support import clean_environment
 from tests.unit.report.test_data import document
 
 
-def _run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+def _run(*arguments: str, cwd: Path, **settings: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pytest_specdec", *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        command, cwd=cwd, env=clean_environment() | settings, capture_output=True, text=True, check=False
+    )
 
 
 def _results(folder: Path, name: str, **changes: Any) -> Path:
@@ -125,6 +128,31 @@ def test_runs_that_are_not_alike_are_not_joined(changes: dict[str, Any], why: st
     assert why in done.stderr
 
 
+def test_commands_take_the_settings_of_a_run_from_the_environment_and_the_ini_file(tmp_path: Path) -> None:
+    """``claims`` collects with pytest, so what is set for runs counts unless the command line says otherwise."""
+    listed = _run("claims", "-m", "mtp", cwd=tmp_path, SPECDEC_PROFILE="qwen3.6-27b")
+    assert "for the profile qwen3.6-27b" in listed.stdout, listed.stderr
+    overruled = _run("claims", "-m", "mtp", "--specdec-profile=tiny", cwd=tmp_path, SPECDEC_PROFILE="qwen3.6-27b")
+    assert "for the profile tiny" in overruled.stdout, overruled.stderr
+    shown = _run("baseline", "show", cwd=tmp_path, SPECDEC_PROFILE="qwen3.6-27b")
+    assert "for the profile qwen3.6-27b" in shown.stdout, shown.stderr
+    (tmp_path / "claims").mkdir()
+    (tmp_path / "claims" / "pytest.ini").write_text("[pytest]\nspecdec_profile = qwen3.6-27b\n", "utf-8")
+    (tmp_path / "claims" / "test_own.py").write_text(_OWN_CLAIM, "utf-8")
+    own = _run("claims", "test_own.py", cwd=tmp_path / "claims")
+    assert "for the profile qwen3.6-27b" in own.stdout, own.stderr
+
+
+_OWN_CLAIM = """
+import pytest
+
+
+@pytest.mark.claim("own", source="here", arm="mtp", over="base", on="code")
+def test_own(contrast, baseline):
+    baseline.holds(contrast.throughput)
+"""
+
+
 @pytest.mark.skipif(importlib.util.find_spec("duckdb") is None, reason="needs the extra `history`")
 def test_the_history_of_a_claim_is_in_the_order_of_the_builds(tmp_path: Path) -> None:
     for number, value in ((11549, 4.4), (10666, 4.6), (11434, 4.5)):
@@ -148,6 +176,8 @@ def test_the_history_outlives_the_directories_of_runs(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / ".specdec" / "runs" / "old")
     done = _run("history", "width", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+    moved = history.rename(tmp_path / "elsewhere.jsonl")
+    assert _run("history", "width", cwd=tmp_path, SPECDEC_HISTORY=str(moved)).stdout == done.stdout
     rows = [line.split() for line in done.stdout.splitlines()[1:] if line.startswith("width")]
     assert sorted(row[-1] for row in rows) == ["4.4", "4.6"]
 

@@ -200,7 +200,7 @@ def cell(arm: str, drift: float, seed: int, count: int = 24, prompts: int = 24) 
     return Cell(CellKey(Mode.SPEED, "code", arm), tuple(rows))
 
 
-@pytest.mark.parametrize("drift", [0.25, -0.25])
+@pytest.mark.parametrize("drift", [0.4, -0.4])
 def test_a_machine_that_changes_on_all_arms_drifts(drift: float) -> None:
     expect(clock_drift([cell("base", drift, 1), cell("dflash2", drift, 2)]), Reason.CLOCK_DRIFT)
 
@@ -211,7 +211,7 @@ def test_an_arm_that_changes_alone_is_a_finding_and_no_drift() -> None:
 
 
 def test_a_drift_that_counterbalancing_cancels_is_let_be() -> None:
-    assert clock_drift([cell("base", 0.06, 1), cell("dflash2", 0.06, 2)]) is None
+    assert clock_drift([cell("base", 0.2, 1), cell("dflash2", 0.2, 2)]) is None
 
 
 def test_prompts_that_come_again_are_compared_with_themselves() -> None:
