@@ -82,12 +82,17 @@ class Context(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """The question to the panel, and the words for what is expected. ``entry`` is None where it is to be recorded."""
+    """The question to the panel, and the words for what is expected. ``entry`` is None where it is to be recorded.
+
+    ``residuals``: without a change the values are A/A residuals of a noise that was measured on this machine, so they
+    must be as quiet and as independent as those were.
+    """
 
     question: Question
     entry: Entry | None
     words: str
     remark: str = ""
+    residuals: bool = False
 
 
 def expectation_of(run: Context, claim: Claim) -> Expectation | Finding:
@@ -158,7 +163,8 @@ def _against_base_build(run: Context, claim: Claim) -> Expectation:
     """Prompt by prompt no slower than the base build: nothing stored is needed, and no error of it counts."""
     rule = _rule(run, claim)
     none = dict.fromkeys(prompts_that_count(run.workload(claim.on[0]), claim), 0.0)
-    return Expectation(_question(run, claim, rule, none), None, f"no slower than the base build − {rule.margin:.0%}")
+    words = f"no slower than the base build − {rule.margin:.0%}"
+    return Expectation(_question(run, claim, rule, none), None, words, residuals=_calibrated(run, claim) is not None)
 
 
 def _cells_alone(run: Context, claim: Claim) -> Expectation:
@@ -183,7 +189,7 @@ def _against_record(run: Context, claim: Claim, entry: Entry) -> Expectation | F
     rule = replace(_rule(run, claim), margin=margin, sigma=stored.sigma, intraclass=stored.intraclass, error=error)
     value = entry.value or math.nan
     words = f"×{value:.3f} − {margin:.0%} ({entry.provenance['build']}, {entry.provenance['date']})"
-    return Expectation(_question(run, claim, rule, stored.logs), entry, words)
+    return Expectation(_question(run, claim, rule, stored.logs), entry, words, residuals=True)
 
 
 def _against_floor(run: Context, claim: Claim, entry: Entry, remark: str) -> Expectation:

@@ -103,9 +103,9 @@ def _clocks_apart(evidence: Evidence) -> Void | None:
 
 
 def _of_residuals(evidence: Evidence) -> Void | None:
-    """Against a record by prompt the values are residuals: they must be as independent and as quiet as in A/A."""
-    answer, entry = evidence.answer, evidence.expectation.entry
-    if entry is None or entry.contrast is None or answer.decision is None:
+    """Residuals of a noise that was measured must be as independent and as quiet as they were then."""
+    answer = evidence.answer
+    if not evidence.expectation.residuals or answer.decision is None:
         return None
     rule, decision = answer.question.rule, answer.decision
     used = list(answer.values[: decision.n])

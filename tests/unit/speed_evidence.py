@@ -122,9 +122,9 @@ def evidence(
     remark: str = "",
     void: Void | None = None,
     rounds: int = 2,
+    residuals: bool = False,
 ) -> Evidence:
     """An answer and the cells that it rests on, as a panel hands them out."""
     question: Question = answer.question
-    return Evidence(
-        Expectation(question, entry, words, remark), answer, Measured(cells, {}, {question.claim: answer}, rounds, void)
-    )
+    expectation = Expectation(question, entry, words, remark, residuals)
+    return Evidence(expectation, answer, Measured(cells, {}, {question.claim: answer}, rounds, void))

@@ -28,6 +28,7 @@ from pytest_specdec.stats.rule import LEAST_PAIRS
 from tests.unit.speed_evidence import (
     AS_USUAL,
     ELSEWHERE,
+    HERE,
     PROMPTS,
     SETTING,
     Surroundings,
@@ -199,6 +200,30 @@ def test_two_builds_need_nothing_stored() -> None:
     dflash2 = CellKey(Mode.SPEED, "code", "dflash2")
     assert found.question.sides == ((replace(dflash2, build=BASE_BUILD), dflash2),)
     assert expected(with_entries(settings=Settings(calibrate=True)), asked).question.anchor is None
+
+
+def test_values_are_residuals_where_their_noise_was_measured_on_this_machine() -> None:
+    two_builds = claim(over=None, across_builds=True)
+    here, elsewhere = ({"speedup.code": calibrated(machine=machine)} for machine in (HERE, ELSEWHERE))
+    assert expected(with_entries(calibrations=here), two_builds).residuals
+    assert not expected(with_entries(calibrations=elsewhere), two_builds).residuals
+    assert not expected(with_entries(), two_builds).residuals, "against a guess no session is noisy"
+    assert expected(with_entries(recorded())).residuals
+    assert not expected(with_entries(published())).residuals, "a floor is no value"
+
+
+def test_what_pairs_share_is_calibrated_or_the_workload_s_or_the_profile_s_guess() -> None:
+    measured = {"speedup.code": calibrated(intraclass=0.3)}
+    single = {"speedup.code": calibrated(intraclass=None)}
+    guess = small_plan().speed.intraclass
+    assert expected(with_entries(published())).question.rule.intraclass == guess
+    for known, intraclass in ((measured, 0.3), (single, guess)):
+        run = with_entries(published(), calibrations=known)
+        assert expected(run).question.rule.intraclass == intraclass
+    run = with_entries(published())
+    run.code = replace(run.code, intraclass=0.7, block_prompts=3)
+    assert (expected(run).question.rule.intraclass, expected(run).question.rule.block_pairs) == (0.7, 3)
+    assert expected(with_entries(recorded(contrast=contrast(intraclass=0.2)))).question.rule.intraclass == 0.2
 
 
 def test_a_claim_about_cells_alone_asks_for_enough_of_each() -> None:

@@ -44,7 +44,7 @@ def against_record(every: dict[CellKey, Cell], entry: Entry | None = None) -> Fi
     asked = question(stored.contrast.logs)
     rule = replace(asked.rule, sigma=stored.contrast.sigma)
     asked = replace(asked, prompts=dict.fromkeys(PROMPTS, ""), rule=rule)
-    return found(asked, every, rounds=len(every[ARM].generations) // 8, entry=stored)
+    return found(asked, every, rounds=len(every[ARM].generations) // 8, entry=stored, residuals=True)
 
 
 def some_void(every: dict[CellKey, Cell], void: Void, count: int) -> dict[CellKey, Cell]:

@@ -20,9 +20,8 @@ from tests.unit.report.test_data import document
 
 def _run(*arguments: str, cwd: Path, **settings: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pytest_specdec", *arguments]
-    return subprocess.run(
-        command, cwd=cwd, env=clean_environment() | settings, capture_output=True, text=True, check=False
-    )
+    environment = clean_environment() | {"SPECDEC_HISTORY": ""} | settings
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
 
 
 def _results(folder: Path, name: str, **changes: Any) -> Path:
