@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
+from pytest_specdec.naming import environment_name, ini_name
+
 if TYPE_CHECKING:
     from pytest_specdec.records import Budget, Settings
 
@@ -58,13 +60,13 @@ class Option:
 
     @property
     def ini(self) -> str:
-        """``--specdec-run-dir`` is ``specdec_run_dir``, and ``--llama-server`` is ``specdec_llama_server``."""
-        return "specdec_" + self.flag.removeprefix("--").removeprefix("specdec-").replace("-", "_")
+        """The ini setting."""
+        return ini_name(self.flag)
 
     @property
     def env(self) -> str:
         """The environment variable."""
-        return self.ini.upper()
+        return environment_name(self.flag)
 
     @property
     def argparse_keywords(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pytest_specdec.errors import LedgerError
-from pytest_specdec.options import OPTIONS
+from pytest_specdec.naming import environment_name
 from pytest_specdec.places import RUNS
 from pytest_specdec.report.data import RESULTS
 from pytest_specdec.report.escape import one_line
@@ -27,7 +27,7 @@ class Commands(Protocol):
 
 def add_setting(parser: Any, flag: str, **keywords: Any) -> None:
     """An option that a run has too, under the same name; the environment stands for it as it does for a run."""
-    variable = next(option.env for option in OPTIONS if option.flag == flag)
+    variable = environment_name(flag)
     words = " ".join(filter(None, (keywords.pop("help", ""), f"[env {variable}]")))
     default = os.environ.get(variable) or keywords.pop("default", None)
     parser.add_argument(flag, **keywords | {"default": default, "help": words})
