@@ -50,6 +50,7 @@ about = "Speed panels of a target that costs nothing, whoever else is on the mac
 models = {{ target = "packaged:target" }}
 foreign_share = 1.0
 block_prompts = 3
+intraclass = 0.0
 
 [server.speed]
 threads = 1

@@ -20,6 +20,7 @@ SESSIONS = """
 [workloads.session]
 conversation = true
 n_predict = 24
+block_prompts = {turns}
 
 [workloads.session-sampled]
 data = "session"
@@ -36,7 +37,11 @@ class Panels:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        speed_profile(directory, SESSIONS, prompts=9)
+        self.talk(turns=9)
+
+    def talk(self, turns: int) -> None:
+        """So many turns of the conversation in one block."""
+        speed_profile(self.directory, SESSIONS.format(turns=turns), prompts=9)
 
     def floors(self, **floors: float) -> None:
         entries = {
@@ -151,7 +156,10 @@ def test_made_up_acceptance_voids_speed(panels: Panels) -> None:
     assert (found["speedup.code"]["status"], found["speedup.code"]["reason"]) == ("void", "synthetic_acceptance")
 
 
-def test_a_session_replays_what_base_has_said(panels: Panels) -> None:
+@pytest.mark.parametrize("turns", [9, 3])
+def test_a_session_replays_what_base_has_said(turns: int, panels: Panels) -> None:
+    """Whole, or in pieces: a round is of two, and the first turn of each reads all that was said before it."""
+    panels.talk(turns)
     panels.floors(**{"session.dflash2": CERTAIN})
     run = new_run(panels.directory)
     found = panels.run(run, "suites/test_session.py::test_dflash2_alone")
@@ -160,8 +168,9 @@ def test_a_session_replays_what_base_has_said(panels: Panels) -> None:
     script = [row["prompt_id"] for row in rows if row["block"] < 0]
     assert script == [f"turn-{number:02d}" for number in range(1, 9)], "what stands before the last turn that is asked"
     measured = {row["prompt_id"] for row in rows if row["block"] >= 0}
-    assert measured == {*script, "turn-09"}, "the build phase alone"
-    lengths = {(row["cell"]["arm"], row["prompt_id"]): row["timings"] for row in rows if row["block"] == 0}
+    asked = [*script, "turn-09"]  # the build phase alone
+    assert measured == set(asked[: 2 * turns])
+    lengths = {(row["cell"]["arm"], row["prompt_id"]): row["timings"] for row in rows if row["block"] >= 0}
     for turn in measured:
         totals = {t["prompt_n"] + t["cache_n"] for (_, prompt), t in lengths.items() if prompt == turn}
         assert len(totals) == 1, "every arm reads the same context"
