@@ -11,6 +11,7 @@ import dataclasses
 import json
 import math
 import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
@@ -33,6 +34,9 @@ from pytest_specdec.records import (
     Timings,
     Void,
 )
+
+if sys.platform != "win32":
+    import fcntl
 
 __all__ = ["Ledger", "append_line", "plain", "void_of"]
 
@@ -160,10 +164,11 @@ class Ledger:
 
 
 def append_line(path: Path, content: Json) -> None:
-    """One line of JSON, on disk before this returns, whole or not at all. Raises LedgerError."""
+    """One line of JSON, on disk before this returns, whole or not at all; one writer at a time. Raises LedgerError."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a+b", buffering=0) as handle:
+            _wait_for_turn(handle)
             line = _end_of_a_torn_line(handle) + _encoded(content, separators=(",", ":"))
             if handle.write(line) != len(line):
                 raise OSError("only a part of a line could be written")
@@ -173,6 +178,12 @@ def append_line(path: Path, content: Json) -> None:
             str(error),
             "make room, or keep it elsewhere (--specdec-run-dir, --specdec-history)",
         ) from None
+
+
+def _wait_for_turn(handle: IO[bytes]) -> None:
+    """Alone with the file until it is closed: what another thread or process has half written is no torn line."""
+    if sys.platform != "win32":
+        fcntl.flock(handle, fcntl.LOCK_EX)
 
 
 def _encoded(content: Json, **layout: Any) -> bytes:

@@ -6,13 +6,14 @@ import json
 import subprocess
 import sys
 import textwrap
+from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
 from pathlib import Path
 
 import pytest
 
 from pytest_specdec.errors import LedgerError
-from pytest_specdec.measure.ledger import Ledger, plain
+from pytest_specdec.measure.ledger import Ledger, append_line, plain
 from pytest_specdec.records import (
     Alternative,
     CellKey,
@@ -92,6 +93,21 @@ def test_a_torn_last_line_is_passed_over_and_costs_nobody_else(ledger: Ledger, k
     ledger.append(rich("p2"))
     ledger.append(rich("p3"))
     assert [g.prompt_id for g in ledger.generations(KEY)] == ["p1", "p2", "p3"]
+
+
+def test_a_line_that_another_thread_is_writing_is_not_torn(tmp_path: Path) -> None:
+    """A long line becomes visible piece by piece: whoever takes a half of it for a torn one adds an empty line."""
+    path = tmp_path / "rows.jsonl"
+
+    def write(number: int) -> None:
+        for _ in range(50):
+            append_line(path, {"by": number, "text": "x" * 40_000})
+
+    with ThreadPoolExecutor(4) as writers:
+        list(writers.map(write, range(4)))
+    lines = path.read_text("utf-8").splitlines()
+    assert len(lines) == 200
+    assert {json.loads(line)["by"] for line in lines} == {0, 1, 2, 3}
 
 
 def test_half_a_character_is_kept_and_the_file_stays_utf8(ledger: Ledger) -> None:
