@@ -127,9 +127,8 @@ def sigma_of(run: Context, claim: Claim, workload: Workload | None = None) -> fl
     return guess if guess is not None else run.profile.speed.sigma
 
 
-def intraclass_of(run: Context, claim: Claim, workload: Workload) -> float:
+def intraclass_of(run: Context, calibrated: Calibrated | None, workload: Workload) -> float:
     """Correlation of the pairs of one block: calibrated, else the workload's or the profile's guess."""
-    calibrated = _calibrated(run, claim)
     if calibrated is not None and calibrated.intraclass is not None:
         return calibrated.intraclass
     return workload.intraclass if workload.intraclass is not None else run.profile.speed.intraclass
@@ -222,7 +221,7 @@ def _rule(run: Context, claim: Claim) -> Rule:
         beta=settings.beta,
         claims=max(run.profile.speed.claims, run.statistical_claims),
         budget_pairs=settings.budget.pairs,
-        intraclass=intraclass_of(run, claim, workload),
+        intraclass=intraclass_of(run, _calibrated(run, claim), workload),
         block_pairs=min(block, len(prompts_that_count(workload, claim))),
     )
 

@@ -69,7 +69,7 @@ def record_of(run: Run, claim: Claim, evidence: Evidence) -> Record:
     sessions = run.profile.speed.sessions if run.settings.calibrate else 1
     rows = evidence.answer.rows
     tau, dof = _pooled(run)
-    intraclass = intraclass_of(run, claim, run.workload(claim.on[0]))
+    intraclass = intraclass_of(run, calibrated, run.workload(claim.on[0]))
     independent = worth([row.block for row in rows], intraclass)
     error = replace(_calibration(calibrated), tau=tau, tau_dof=dof).stored_error(independent, sessions)
     margin = run.settings.margin or DEFAULT_MARGIN

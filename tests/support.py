@@ -48,7 +48,7 @@ about = "Speed panels of a target that costs nothing, whoever else is on the mac
 
 [speed]
 models = {{ target = "packaged:target" }}
-foreign_share = 1.0
+foreign_share = {foreign_share}
 block_prompts = 3
 intraclass = 0.0
 
@@ -62,7 +62,7 @@ threads-batch-draft = 1
 
 [workloads.code]
 prompts = {prompts}
-n_predict = 20
+n_predict = {n_predict}
 forced = true
 """
 
@@ -82,10 +82,16 @@ def small_profile(directory: Path, more: str = "", *, prompts: int = 2, n_predic
     return path
 
 
-def speed_profile(directory: Path, more: str = "", *, prompts: int = 6) -> Path:
-    """A profile file for panels whose figures nobody looks at, with that many prompts of code."""
+def speed_profile(
+    directory: Path, more: str = "", *, prompts: int = 6, n_predict: int = 20, foreign_share: float = 1.0
+) -> Path:
+    """A profile file for panels whose figures nobody looks at, with that many prompts of code.
+
+    ``foreign_share``: of the cores, what others may take; whatever they like unless a test is about that.
+    """
     path = directory / "small.toml"
-    path.write_text(UNTIMED_SPEED.format(prompts=prompts) + textwrap.dedent(more), "utf-8")
+    text = UNTIMED_SPEED.format(prompts=prompts, n_predict=n_predict, foreign_share=foreign_share)
+    path.write_text(text + textwrap.dedent(more), "utf-8")
     return path
 
 

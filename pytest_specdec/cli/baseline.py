@@ -42,7 +42,7 @@ def add(commands: Commands) -> None:
 
 
 def _add_where(parser: argparse.ArgumentParser) -> None:
-    add_setting(parser, "--specdec-profile", dest="profile", default=None, metavar="NAME|PATH")
+    add_setting(parser, "--specdec-profile", dest="profile", metavar="NAME|PATH")
     add_setting(parser, "--specdec-baselines", dest="baselines", type=Path, metavar="DIR")
 
 

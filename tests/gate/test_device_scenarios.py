@@ -30,27 +30,12 @@ from tests.support import (
     lines_of,
     new_run,
     results_of,
+    speed_profile,
 )
 
-PROFILE = """
-extends = "tiny"
-name = "small"
-about = "Few and short replies of a target that costs nothing, on a card with a temperature."
-
+CARD_WITH_A_TEMPERATURE = """
 [server]
 stop_timeout_s = 3
-
-[speed]
-models = { target = "packaged:target" }
-block_prompts = 3
-
-[server.speed]
-threads = 1
-threads-batch = 1
-
-[server.speed_drafted]
-threads-draft = 1
-threads-batch-draft = 1
 
 [thermal]
 arm_start_c = 45
@@ -59,12 +44,8 @@ throttle_pause_s = 0.2
 [workloads.mixed]
 prompts = 2
 n_predict = 24
-
-[workloads.code]
-prompts = 6
-n_predict = 20
-forced = true
 """
+FOREIGN_SHARE = 0.05
 CLAIM = "suites/test_speedup.py::test_dflash2_doubles_single_turn_code"
 EXACT = "suites/test_counters.py::test_timings_agree_with_metrics[dflash2]"
 FLOOR = {
@@ -81,7 +62,7 @@ class Scene:
         self.directory = directory
         self.gpu = gpu
         self.run_dir = new_run(directory)
-        (directory / "small.toml").write_text(PROFILE, "utf-8")
+        speed_profile(directory, CARD_WITH_A_TEMPERATURE, foreign_share=FOREIGN_SHARE)
         folder = directory / "baselines" / "small"
         folder.mkdir(parents=True)
         entries = {"speedup.code": FLOOR}
@@ -296,7 +277,7 @@ def busy_cores() -> Iterator[None]:
 @pytest.mark.usefixtures("busy_cores")
 @pytest.mark.skipif(not has_all_cores(), reason="on a part of the cores nobody knows who else uses them")
 def test_on_a_cpu_that_others_use_speed_is_void_and_never_a_failure(scene: Scene) -> None:
-    (scene.directory / "small.toml").write_text(PROFILE.replace("n_predict = 20", "n_predict = 400"), "utf-8")
+    speed_profile(scene.directory, CARD_WITH_A_TEMPERATURE, n_predict=400, foreign_share=FOREIGN_SHARE)
     done = gate(*scene.arguments())
     verdict = scene.verdict()
     assert (verdict["status"], verdict["reason"]) == ("void", "device_shared"), done.stdout

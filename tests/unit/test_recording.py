@@ -210,10 +210,10 @@ def test_without_a_calibration_of_this_machine_nothing_is_recorded(machine: str 
 
 def test_a_calibration_of_this_run_comes_before_a_stored_one(tmp_path: Path) -> None:
     run = recording(tmp_path)
-    run.calibrated["speedup.code"] = replace(CALIBRATED, sigma=0.02)
+    run.calibrated["speedup.code"] = replace(CALIBRATED, sigma=0.02, intraclass=0.1)
     contrast = record_of(run, claim(), measured(TWO_PASSES)).contrast
     assert contrast is not None
-    assert contrast.sigma == 0.02
+    assert (contrast.sigma, contrast.intraclass) == (0.02, 0.1)
 
 
 @pytest.mark.parametrize(("calibrate", "counted"), [(False, 1), (True, 5)])
