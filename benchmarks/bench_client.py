@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import httpx
 import pytest
 
 from pytest_specdec.measure.ledger import Ledger
@@ -39,6 +40,7 @@ STALL_TIMEOUT_S = 60.0
 GENERATIONS = 16
 PACE_TOKENS_PER_S = 500
 PACED_SECONDS = 10
+PACED_ROUNDS = 8
 
 
 @pytest.fixture
@@ -121,21 +123,47 @@ def test_decode_seconds_at_full_speed(
 def test_processor_seconds_at_a_usual_speed(
     benchmark: BenchmarkFixture, server: LiveServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A real answer sent again at a fixed pace: what another process does costs this one nothing."""
+    """A real answer sent again at a fixed pace: what another process does costs this one nothing.
+
+    Beside it the same client on httpx's own transport, in turns.
+    """
     recording = tmp_path / "answer.http"
     recording.write_bytes(answer_of(server, PACE_TOKENS_PER_S * PACED_SECONDS // 4))
     shares: list[float] = []
+    shares_httpx: list[float] = []
 
-    def generate(client: Client) -> None:
+    def generate(client: Client, found: list[float]) -> None:
         before_s, began_s = time.process_time(), time.perf_counter()
         client.stream(PROMPTS[0].text, REQUEST)
-        shares.append((time.process_time() - before_s) / (time.perf_counter() - began_s))
+        found.append((time.process_time() - before_s) / (time.perf_counter() - began_s))
 
-    with replaying(recording) as paced, Client(paced, STALL_TIMEOUT_S) as client:
-        benchmark.pedantic(generate, (client,), rounds=4, warmup_rounds=1)  # type: ignore[no-untyped-call]
-    benchmark.extra_info["processor seconds per second"] = shares
+    with replaying(recording) as paced, Client(paced, STALL_TIMEOUT_S) as client, on_httpx_alone(paced) as other:
+
+        def in_turns() -> tuple[tuple[Client, list[float]], dict[str, object]]:
+            generate(other, shares_httpx)
+            return (client, shares), {}
+
+        benchmark.pedantic(generate, setup=in_turns, rounds=PACED_ROUNDS)  # type: ignore[no-untyped-call]
+    ratio = statistics.median(own / other for own, other in zip(shares, shares_httpx, strict=True))
+    benchmark.extra_info["processor seconds per second"] = {"client": shares, "on httpx's transport": shares_httpx}
     with capsys.disabled():
         print(  # noqa: T201  the figure that this benchmark is for
-            f"\nthe client's processor seconds per second at {PACE_TOKENS_PER_S} tokens/s: "
-            f"{statistics.median(shares):.3f} ({min(shares):.3f} to {max(shares):.3f})"
+            f"\nthe client's processor seconds per second at {PACE_TOKENS_PER_S} tokens/s: {spread(shares)}; "
+            f"on httpx's own transport {spread(shares_httpx)}; ratio {ratio:.2f}"
         )
+
+
+@contextmanager
+def on_httpx_alone(server: AttachedServer) -> Iterator[Client]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            "pytest_specdec.server.client.OneRequestTransport",
+            lambda _: httpx.HTTPTransport(limits=httpx.Limits(max_keepalive_connections=0)),
+        )
+        client = Client(server, STALL_TIMEOUT_S)
+    with client:
+        yield client
+
+
+def spread(shares: list[float]) -> str:
+    return f"{statistics.median(shares):.3f} ({min(shares):.3f} to {max(shares):.3f})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -23,15 +24,15 @@ llamacpp:spec_decode_num_accepted_tokens_per_pos_total{{position="0"}} {accepted
 class Web:
     """What it was asked, and where it listens."""
 
-    def __init__(self, port: int) -> None:
-        self.url = f"http://127.0.0.1:{port}"
+    def __init__(self, port: int, scheme: str) -> None:
+        self.url = f"{scheme}://127.0.0.1:{port}"
         self.port = port
         self.asked: list[str] = []
         self.bodies: list[str] = []
 
 
 @contextmanager
-def serving(actions: Mapping[str, Action]) -> Iterator[Web]:
+def serving(actions: Mapping[str, Action], secured: ssl.SSLContext | None = None) -> Iterator[Web]:
     """Serve until the end of the block. A path without an action is answered with 404."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -50,7 +51,9 @@ def serving(actions: Mapping[str, Action]) -> Iterator[Web]:
             """Nothing: what was asked is kept."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    web = Web(server.server_address[1])
+    if secured is not None:
+        server.socket = secured.wrap_socket(server.socket, server_side=True)
+    web = Web(server.server_address[1], "https" if secured else "http")
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     try:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any, TypeAlias
 
 import httpx
-from httpx_sse import EventSource, SSEError
+from httpx_sse import EventSource, ServerSentEvent, SSEError
 
 from pytest_specdec.errors import (
     AccessRefusedError,
@@ -21,9 +21,11 @@ from pytest_specdec.errors import (
     StreamBrokenError,
     StreamStalledError,
 )
-from pytest_specdec.records import Alternative, CellKey, Generation, Json, Mode, StopType, Timings
+from pytest_specdec.records import CellKey, Generation, Json, Mode, StopType, Timings
 from pytest_specdec.server.metrics import Totals, delta, parse
-from pytest_specdec.server.process import LiveServer, needs_certificates
+from pytest_specdec.server.process import LiveServer
+from pytest_specdec.server.stream import Arrivals, Completion
+from pytest_specdec.server.transport import OneRequestTransport
 
 __all__ = ["Client"]
 
@@ -32,30 +34,6 @@ _DEATH_WAIT_S = 2.0
 _BODY_SHOWN = 500
 
 PromptText: TypeAlias = str | Sequence[int]
-
-
-@dataclass
-class _Stream:
-    """What has arrived of one reply."""
-
-    tokens: list[int] = field(default_factory=list)
-    pieces: list[str] = field(default_factory=list)
-    event_ns: list[int] = field(default_factory=list)
-    event_tokens: list[int] = field(default_factory=list)
-    alternatives: list[Alternative] = field(default_factory=list)
-    final: dict[str, Any] | None = None
-
-    def take(self, event: dict[str, Any], stamp_ns: int) -> None:
-        """Add one event. Raises KeyError, TypeError or ValueError when it is not a completion event."""
-        tokens = [int(token) for token in event.get("tokens", ())]
-        if tokens or event["content"]:
-            self.tokens += tokens
-            self.event_ns.append(stamp_ns)
-            self.event_tokens.append(len(tokens))
-            self.pieces.append(event["content"])
-            self.alternatives += [_alternative(row) for row in event.get("completion_probabilities", ())]
-        if event["stop"]:
-            self.final = event
 
 
 class Client:
@@ -67,16 +45,13 @@ class Client:
     def __init__(self, server: LiveServer, stall_timeout_s: float) -> None:
         self.server = server
         self._stall_timeout_s = stall_timeout_s
-        # One connection per request: the server closes kept ones when it likes, and a request that was sent into a
-        # closing one is lost without having been seen.
         headers = {"Connection": "close"} | ({"Authorization": f"Bearer {server.api_key}"} if server.api_key else {})
         self._http = httpx.Client(
             base_url=server.url,
             headers=headers,
             timeout=httpx.Timeout(stall_timeout_s, connect=_CONNECT_TIMEOUT_S),
-            limits=httpx.Limits(max_keepalive_connections=0),
+            transport=OneRequestTransport(server.url),
             trust_env=False,
-            verify=needs_certificates(server.url),
         )
         self._totals: Totals | None = None
 
@@ -122,12 +97,11 @@ class Client:
     ) -> Generation:
         """The same without reading ``/metrics``, so that several may be in flight; its ``counters`` are None."""
         started_ns = time.perf_counter_ns()
-        stream = self._streamed({**request, "prompt": prompt, "stream": True, "return_tokens": True}, prompt_id)
-        ended_ns = time.perf_counter_ns()
+        completion = self._completed({**request, "prompt": prompt, "stream": True, "return_tokens": True}, prompt_id)
         try:
-            return _generation(stream, cell or self._live_cell(), prompt_id, block, ordinal, started_ns, ended_ns)
+            return _generation(completion, cell or self._live_cell(), prompt_id, block, ordinal, started_ns)
         except (KeyError, TypeError, ValueError) as error:
-            why = f"the last event lacks what was promised: {type(error).__name__} {error} in {stream.final}"
+            why = f"the last event lacks what was promised: {type(error).__name__} {error} in {completion.final}"
             raise self._error(StreamBrokenError, prompt_id, why[:_BODY_SHOWN]) from None
 
     def cut_off(self, prompt: PromptText, request: Mapping[str, Json], after_events: int) -> int:
@@ -135,7 +109,7 @@ class Client:
         body = {**request, "prompt": prompt, "stream": True}
         with self._http.stream("POST", "/completion", json=body) as response:
             self._refuse_status(response, "cut off")
-            return sum(1 for _ in islice(self._events(response, "cut off"), after_events))
+            return sum(1 for _ in islice(self._events(EventSource(response).iter_sse(), "cut off"), after_events))
 
     def post(self, path: str, body: Mapping[str, Json], *, prompt_id: str = "live") -> Json:
         """A plain request with a JSON answer. Raises RequestRefusedError, ServerDiedError or StreamBrokenError."""
@@ -153,25 +127,32 @@ class Client:
         except httpx.HTTPError as error:
             raise self._transport_error(error, prompt_id) from None
 
-    def _streamed(self, body: Mapping[str, Json], prompt_id: str) -> _Stream:
-        stream = _Stream()
+    def _completed(self, body: Mapping[str, Json], prompt_id: str) -> Completion:
+        arrivals, headers = Arrivals(), httpx.Headers()
+        broken: httpx.HTTPError | None = None
         try:
             with self._http.stream("POST", "/completion", json=dict(body)) as response:
                 if response.status_code != httpx.codes.OK:
                     response.read()
                 self._refuse_status(response, prompt_id)
-                for event in self._events(response, prompt_id):
-                    self._take(stream, event, prompt_id)
+                headers = response.headers
+                arrivals.keep(response)
         except httpx.HTTPError as error:
-            raise self._transport_error(error, prompt_id) from None
-        if stream.final is None:
-            why = f"the stream ended after {len(stream.tokens)} tokens without a last event"
+            broken = error
+        completion = Completion(time.perf_counter_ns())
+        if headers:  # what the server said before a break explains it better than the break
+            for event in self._events(arrivals.events(headers), prompt_id):
+                self._take(completion, event, arrivals.stamp_ns, prompt_id)
+        if broken is not None:
+            raise self._transport_error(broken, prompt_id) from None
+        if completion.final is None:
+            why = f"the stream ended after {len(completion.tokens)} tokens without a last event"
             raise self._died(prompt_id, why) or self._error(StreamBrokenError, prompt_id, why)
-        return stream
+        return completion
 
-    def _events(self, response: httpx.Response, prompt_id: str) -> Iterator[dict[str, Any]]:
+    def _events(self, arrived: Iterable[ServerSentEvent], prompt_id: str) -> Iterator[dict[str, Any]]:
         try:
-            for event in EventSource(response).iter_sse():
+            for event in arrived:
                 if event.data == "[DONE]":
                     return
                 decoded = self._json(event.data, prompt_id)
@@ -183,9 +164,9 @@ class Client:
         except SSEError as error:
             raise self._error(StreamBrokenError, prompt_id, f"the answer is not an event stream: {error}") from None
 
-    def _take(self, stream: _Stream, event: dict[str, Any], prompt_id: str) -> None:
+    def _take(self, completion: Completion, event: dict[str, Any], stamp_ns: int, prompt_id: str) -> None:
         try:
-            stream.take(event, time.perf_counter_ns())
+            completion.take(event, stamp_ns)
         except (KeyError, TypeError, ValueError) as error:
             why = f"an event is not of a completion: {type(error).__name__} {error} in {event}"
             raise self._error(StreamBrokenError, prompt_id, why[:_BODY_SHOWN]) from None
@@ -255,19 +236,10 @@ def _refusal(status_code: int) -> type[ClientError]:
     return AccessRefusedError if status_code in about_access else RequestRefusedError
 
 
-def _alternative(row: Mapping[str, Any]) -> Alternative:
-    """The best of the top list that is not the chosen token; an infinite gap where the list has no other."""
-    others = [other for other in row["top_logprobs"] if other["id"] != row["id"]]
-    if not others:
-        return Alternative(token=-1, gap_nats=float("inf"))
-    second = max(others, key=lambda other: float(other["logprob"]))
-    return Alternative(token=int(second["id"]), gap_nats=float(row["logprob"]) - float(second["logprob"]))
-
-
 def _generation(
-    stream: _Stream, cell: CellKey, prompt_id: str, block: int, ordinal: int, started_ns: int, ended_ns: int
+    completion: Completion, cell: CellKey, prompt_id: str, block: int, ordinal: int, started_ns: int
 ) -> Generation:
-    final = stream.final
+    final = completion.final
     if final is None:
         raise ValueError("no last event")
     return Generation(
@@ -275,17 +247,17 @@ def _generation(
         prompt_id=prompt_id,
         block=block,
         ordinal=ordinal,
-        tokens=tuple(stream.tokens),
+        tokens=tuple(completion.tokens),
         stop_type=StopType(final["stop_type"]),
         truncated=bool(final["truncated"]),
         timings=_timings(final["timings"]),
         counters=None,
         started_ns=started_ns,
-        ended_ns=ended_ns,
-        event_ns=tuple(stream.event_ns),
-        event_tokens=tuple(stream.event_tokens),
-        pieces=tuple(stream.pieces),
-        alternatives=tuple(stream.alternatives),
+        ended_ns=completion.ended_ns,
+        event_ns=tuple(completion.event_ns),
+        event_tokens=tuple(completion.event_tokens),
+        pieces=tuple(completion.pieces),
+        alternatives=tuple(completion.alternatives),
     )
 
 

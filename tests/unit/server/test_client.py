@@ -120,6 +120,10 @@ MISBEHAVIOUR: dict[str, tuple[Action, type[ClientError], str]] = {
     "an error event": (
         streams(part(1), {"error": {"code": 500, "message": "context full"}}), RequestRefusedError, "context full",
     ),
+    "an error before a break": (
+        streams(part(1), {"error": {"code": 500, "message": "context full"}}, promised=500),
+        RequestRefusedError, "context full",
+    ),
     "another event": (streams({"object": "chat"}), StreamBrokenError, "an event is not of a completion"),
     "odd tokens": (streams({**part(), "tokens": ["x"]}), StreamBrokenError, "an event is not of a completion"),
     "no end": (streams(part(1), part(2, 3)), StreamBrokenError, "ended after 3 tokens without a last event"),
