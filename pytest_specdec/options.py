@@ -14,26 +14,24 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 from pytest_specdec.naming import environment_name, ini_name
+from pytest_specdec.places import configurations
 
 if TYPE_CHECKING:
     from pytest_specdec.records import Budget, Settings
 
-__all__ = ["OPTIONS", "Option", "add_to_parser", "any_given", "as_markdown", "refuse_lost_configuration", "settings_of"]
+__all__ = [
+    "OPTIONS",
+    "Option",
+    "add_to_parser",
+    "any_given",
+    "as_markdown",
+    "in_ini",
+    "refuse_lost_configuration",
+    "settings_of",
+]
 
 _MOST_SHARE = 0.5
 _UNIT_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
-
-
-# Where pytest finds its configuration, and by which words a file shows that it has one; None: by being there.
-_CONFIGURATIONS = {
-    "pytest.toml": None,
-    ".pytest.toml": None,
-    "pytest.ini": None,
-    ".pytest.ini": None,
-    "pyproject.toml": "[tool.pytest",
-    "tox.ini": "[pytest]",
-    "setup.cfg": "[tool:pytest]",
-}
 
 
 class _BadValueError(ValueError):
@@ -447,7 +445,7 @@ def refuse_lost_configuration(config: pytest.Config) -> None:
     for flag, value in _values_apart(arguments):
         if not (directory / value).exists():
             continue
-        lost = next(_configurations(directory), None)
+        lost = next(configurations(directory), None)
         if lost is None or _tests_outside(lost.parent, config):
             return
         if config.inipath is None or not directory.is_relative_to(config.inipath.parent):
@@ -469,15 +467,6 @@ def _tests_outside(root: Path, config: pytest.Config) -> bool:
     """Whether the tests themselves are elsewhere: then the configuration is rightly looked for there."""
     named = [config.invocation_params.dir / str(name).partition("::")[0] for name in config.getoption("file_or_dir")]
     return any(path.exists() and not path.resolve().is_relative_to(root.resolve()) for path in named)
-
-
-def _configurations(directory: Path) -> Iterator[Path]:
-    """The files at or above ``directory`` from which pytest would take its configuration."""
-    for folder in (directory, *directory.parents):
-        for name, section in _CONFIGURATIONS.items():
-            path = folder / name
-            if path.is_file() and (section is None or section in path.read_text("utf-8", errors="replace")):
-                yield path
 
 
 def settings_of(config: pytest.Config) -> Settings:
@@ -508,13 +497,16 @@ def _given(option: Option, config: pytest.Config) -> _Given:
     if os.environ.get(option.env):
         text = os.environ[option.env]
         return _Given(option, text.split() if option.repeatable else [text], f"environment variable {option.env}")
-    in_file = config.getini(option.ini)
-    if not in_file:
-        return _Given(option)
-    texts = _as_list(in_file)
-    if option.parse is _path and config.inipath is not None:  # as pytest reads its own paths in that file
-        texts = [str(config.inipath.parent / Path(text).expanduser()) for text in texts]
-    return _Given(option, texts, f"{option.ini} in {config.inipath}")
+    texts = in_ini(option, config)
+    return _Given(option, texts, f"{option.ini} in {config.inipath}") if texts else _Given(option)
+
+
+def in_ini(option: Option, config: pytest.Config) -> list[str]:
+    """What the ini file gives for ``option``; paths as pytest reads its own there, from the file's own folder."""
+    texts = _as_list(config.getini(option.ini) or [])
+    if option.parse is _path and config.inipath is not None:
+        return [str(config.inipath.parent / Path(text).expanduser()) for text in texts]
+    return texts
 
 
 def _as_list(value: str | Sequence[str]) -> list[str]:

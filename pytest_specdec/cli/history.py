@@ -15,6 +15,7 @@ from typing import Any
 from pytest_specdec.cli.shared import Commands, add_setting, table
 from pytest_specdec.errors import LedgerError
 from pytest_specdec.places import HISTORY, RUNS
+from pytest_specdec.profile import load as load_profile
 from pytest_specdec.report.data import RESULTS
 
 __all__ = ["Point", "add", "change_points", "points"]
@@ -61,19 +62,20 @@ def add(commands: Commands) -> None:
         parser, "--specdec-history", dest="history", type=Path, default=HISTORY, metavar="FILE",
         help=f"what runs appended; default: {HISTORY}",
     )  # fmt: skip
-    add_setting(parser, "--specdec-profile", dest="profile", default="tiny", metavar="NAME")
-    add_setting(parser, "--specdec-device", dest="device", metavar="NAME")
+    add_setting(parser, "--specdec-profile", dest="profile", default="tiny", metavar="NAME|PATH")
+    parser.add_argument("--device", metavar="NAME", help="only runs on this device, by the name that results have")
     parser.add_argument("--plot", type=Path, metavar="FILE.html", help="draw the values over the builds with plotly")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print a table: builds from old to new, with what changed between them."""
-    found = points(arguments.runs, arguments.history, arguments.claim, arguments.profile, arguments.device)
+    profile = _profile_name(arguments.profile)
+    found = points(arguments.runs, arguments.history, arguments.claim, profile, arguments.device)
     if not found:
         raise LedgerError(
             f"looking for {arguments.claim} in {arguments.runs} and {arguments.history}",
-            f"no run of the profile {arguments.profile} judged it",
+            f"no run of the profile {profile} judged it",
             "see `python -m pytest_specdec claims` for the names; quote a pattern with *",
         )
     changes = {key: change_points([p.value for p in line]) for key, line in _lines(found).items()}
@@ -84,6 +86,11 @@ def run(arguments: argparse.Namespace) -> int:
         _plot(_lines(found), arguments.plot)
         print(f"\nplot: {arguments.plot}")
     return 0
+
+
+def _profile_name(name_or_path: str) -> str:
+    """A run's results name its profile; a setting may name the file. Raises ProfileError."""
+    return load_profile(name_or_path).name if Path(name_or_path).is_file() else name_or_path
 
 
 def points(directory: Path, history: Path, claim: str, profile: str, device: str | None) -> list[Point]:

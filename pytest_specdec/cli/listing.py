@@ -9,14 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_specdec.cli.shared import run_quietly
-from pytest_specdec.errors import SuiteError
+from pytest_specdec.cli.shared import pytest_refused, run_quietly
 from pytest_specdec.places import packaged
 
 __all__ = ["DeclaredClaim", "Listing", "collect"]
 
 _PLUGIN = "pytest_specdec.integrations.listing"
-_TAIL_LINES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +50,8 @@ def collect(arguments: Sequence[str], paths: Sequence[str] = ()) -> Listing:
         words = ["--collect-only", "--quiet", "-p", _PLUGIN, "-p", "no:cacheprovider", *arguments, *where]
         done = run_quietly(words, {**os.environ, "SPECDEC_LISTING": str(target)})
         if done.returncode != 0 or not target.exists():
-            tail = "\n".join((done.stdout + done.stderr).strip().splitlines()[-_TAIL_LINES:])
-            raise SuiteError(
-                f"collecting the claims of {' '.join(where)}",
-                f"pytest ended with status {done.returncode}:\n{tail}",
-                "correct the suites, or the options that were passed on to pytest",
-            )
+            remedy = "correct the suites, or the options that were passed on to pytest"
+            raise pytest_refused(f"collecting the claims of {' '.join(where)}", done, remedy)
         document = json.loads(target.read_text("utf-8"))
     return Listing(document["profile"], tuple(_claim(row) for row in document["claims"]))
 

@@ -10,6 +10,7 @@ from typing import NoReturn
 
 from pytest_specdec import __version__
 from pytest_specdec.cli import baseline, bisect, claims, doctor, history, merge, models, report
+from pytest_specdec.cli.shared import take_settings
 from pytest_specdec.errors import SpecdecError
 
 __all__ = ["main"]
@@ -41,6 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error_status = bisect.USAGE
     parsed = parser.parse_args(words)
     try:
+        take_settings(parsed)
         status: int = parsed.run(parsed)
     except SpecdecError as error:
         print(error, file=sys.stderr)

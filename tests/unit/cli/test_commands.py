@@ -17,6 +17,8 @@ from pytest_specdec.report.results import summary_row
 from tests.support import clean_environment
 from tests.unit.report.test_data import document
 
+needs_duckdb = pytest.mark.skipif(importlib.util.find_spec("duckdb") is None, reason="needs the extra `history`")
+
 
 def _run(*arguments: str, cwd: Path, **settings: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pytest_specdec", *arguments]
@@ -142,6 +144,42 @@ def test_commands_take_the_settings_of_a_run_from_the_environment_and_the_ini_fi
     assert "for the profile qwen3.6-27b" in own.stdout, own.stderr
 
 
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        (["doctor"], "qwen3.6-27b"),
+        (["baseline", "show"], "for the profile qwen3.6-27b"),
+        (["claims", "-m", "mtp"], "for the profile qwen3.6-27b"),
+        pytest.param(["history"], "no run of the profile qwen3.6-27b", marks=needs_duckdb),
+    ],
+)
+def test_the_ini_file_of_runs_counts_for_commands_too(command: list[str], shown: str, tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text('[tool.pytest.ini_options]\nspecdec_profile = "qwen3.6-27b"\n', "utf-8")
+    _results(tmp_path, "one")
+    done = _run(*command, cwd=tmp_path)
+    assert shown in done.stdout + done.stderr
+    for overruled in (_run(*command, "--specdec-profile=tiny", cwd=tmp_path),
+                      _run(*command, cwd=tmp_path, SPECDEC_PROFILE="tiny")):  # fmt: skip
+        assert "Traceback" not in overruled.stderr
+        assert shown not in overruled.stdout + overruled.stderr
+
+
+def test_a_path_in_the_ini_file_is_read_from_there(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\nspecdec_baselines = stored\n", "utf-8")
+    (tmp_path / "below").mkdir()
+    done = _run("baseline", "check", cwd=tmp_path / "below")
+    assert str(tmp_path / "stored") in done.stderr
+
+
+def test_an_ini_file_that_pytest_refuses_is_told(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\nspecdec_profile = tiny\nspecdec_profile = tiny\n", "utf-8")
+    done = _run("doctor", cwd=tmp_path)
+    assert done.returncode == 2
+    assert str(tmp_path / "pytest.ini") in done.stderr
+    assert "remedy:" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 _OWN_CLAIM = """
 import pytest
 
@@ -152,7 +190,7 @@ def test_own(contrast, baseline):
 """
 
 
-@pytest.mark.skipif(importlib.util.find_spec("duckdb") is None, reason="needs the extra `history`")
+@needs_duckdb
 def test_the_history_of_a_claim_is_in_the_order_of_the_builds(tmp_path: Path) -> None:
     for number, value in ((11549, 4.4), (10666, 4.6), (11434, 4.5)):
         build = document()["build"] | {"number": number}
@@ -165,7 +203,7 @@ def test_the_history_of_a_claim_is_in_the_order_of_the_builds(tmp_path: Path) ->
     assert _run("history", "nosuch*", cwd=tmp_path).returncode == 2
 
 
-@pytest.mark.skipif(importlib.util.find_spec("duckdb") is None, reason="needs the extra `history`")
+@needs_duckdb
 def test_the_history_outlives_the_directories_of_runs(tmp_path: Path) -> None:
     history = tmp_path / ".specdec" / "history.jsonl"
     for name, value in (("old", 4.4), ("new", 4.6)):
@@ -176,13 +214,17 @@ def test_the_history_outlives_the_directories_of_runs(tmp_path: Path) -> None:
     done = _run("history", "width", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     moved = history.rename(tmp_path / "elsewhere.jsonl")
+    mine = tmp_path / "mine.toml"
+    mine.write_text('extends = "tiny"\nname = "tiny"\n', "utf-8")
+    by_file = {"SPECDEC_PROFILE": str(mine), "SPECDEC_DEVICE": "0"}
+    assert _run("history", "width", cwd=tmp_path, SPECDEC_HISTORY=str(moved), **by_file).stdout == done.stdout
     assert _run("history", "width", cwd=tmp_path, SPECDEC_HISTORY=str(moved)).stdout == done.stdout
     rows = [line.split() for line in done.stdout.splitlines()[1:] if line.startswith("width")]
     assert sorted(row[-1] for row in rows) == ["4.4", "4.6"]
 
 
 @pytest.mark.skipif(importlib.util.find_spec("plotly") is None, reason="needs plotly")
-@pytest.mark.skipif(importlib.util.find_spec("duckdb") is None, reason="needs the extra `history`")
+@needs_duckdb
 def test_the_history_is_drawn(tmp_path: Path) -> None:
     verdict = document()["verdicts"][0] | {"evidence": {"value": 1.0}}
     _results(tmp_path, "run", verdicts=[verdict])
