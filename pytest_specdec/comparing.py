@@ -57,7 +57,7 @@ class Lossless:
         noise = self.noise.verification
         with LiveReplay(self._client, other.key.arm, BASE, requests, max(noise.widths, default=1)) as replay:
             finding = lossless.judge(_of_kind(base, kind), _of_kind(other, kind), noise, replay, siblings)
-        self._judge.judge(_with_drafts(finding, _of_kind(other, kind)))
+        self._judge.judge(_with_drafts(finding, _drafted(_of_kind(other, kind))))
 
     def same_replies(
         self, base: Sequence[Generation], other: Sequence[Generation], *, large_batches: bool = False
@@ -67,7 +67,7 @@ class Lossless:
         ``large_batches``: other slots or a cache had their part in how a row was computed.
         """
         noise = self.noise.large_batch if large_batches else self.noise.verification
-        self._judge.judge(_with_drafts(lossless.judge_replies(base, other, noise), other))
+        self._judge.judge(_with_drafts(lossless.judge_replies(base, other, noise), _drafted(other)))
 
     def same_seed(self, base: Cell, other: Cell, kind: str = "") -> None:
         """Equal seeds gave equal tokens, but for the few that rounding moves over the edge of a random draw."""
@@ -75,7 +75,7 @@ class Lossless:
             self._judge.valid(cell, FigureKind.LOSSLESS)
         replies = _of_kind(other, kind)
         finding = lossless.judge_sampled(_of_kind(base, kind), replies, self.noise.verification)
-        self._judge.judge(_with_drafts(finding, replies))
+        self._judge.judge(_with_drafts(finding, _drafted(replies)))
 
     def same_distribution(
         self,
@@ -83,9 +83,10 @@ class Lossless:
         other: Mapping[str, Sequence[Sequence[int]]],
         known: Mapping[tuple[str, tuple[int, ...]], Mapping[int, float]],
         positions: Sequence[int],
+        drafted: int,
     ) -> None:
-        """Sampled tokens are distributed as the target alone draws them."""
-        self._judge.judge(lossless.judge_distribution(base, other, known, positions))
+        """Sampled tokens are distributed as the target alone draws them; ``drafted`` were for the replies ``other``."""
+        self._judge.judge(_with_drafts(lossless.judge_distribution(base, other, known, positions), drafted))
 
     def _siblings(self, base: Cell, other: Cell) -> Iterator[tuple[str, Cell]]:
         """Other drafted arms that this run has already measured on that workload."""
@@ -106,9 +107,12 @@ def _of_kind(cell: Cell, kind: str) -> Sequence[Generation]:
     return [g for g in cell.generations if g.prompt_id.startswith(kind)]
 
 
-def _with_drafts(finding: Finding, replies: Sequence[Generation]) -> Finding:
+def _drafted(replies: Sequence[Generation]) -> int:
+    return sum(g.timings.draft_n for g in replies)
+
+
+def _with_drafts(finding: Finding, drafted: int) -> Finding:
     """A reply that nothing was drafted for proves nothing: equality without a single draft is no pass."""
-    drafted = sum(g.timings.draft_n for g in replies)
     evidence = {**finding.evidence, "drafted": drafted}
     if finding.status is Status.PASS and not drafted:
         return Finding(

@@ -105,14 +105,21 @@ def _of_failed_cell(run: Run, failure: CellFailedError) -> Finding:
 
 
 def _by_known_deviations(run: Run, claim: Claim, finding: Finding) -> Finding:
-    deviation = run.baselines.deviation(claim.id, run.servers.identity.number)
-    if deviation is None:
-        return finding
-    if finding.status is Status.FAIL and finding.reason == deviation.reason:
-        detail = f"known: {deviation.instead} ({deviation.reference})"
-        return replace(finding, status=Status.PASS, reason=Reason.KNOWN_DEVIATION, detail=detail)
-    if finding.status is Status.PASS:
-        detail = f"the known deviation {deviation.reference} did not happen"
+    known = run.baselines.deviations_of(claim.id, run.servers.identity.number)
+    if finding.status is Status.PASS and known:
+        detail = f"the known deviation {known[0].reference} did not happen"
         remedy = "if a build with the fix shows this too, end the deviation's range in the baselines"
         return replace(finding, reason=Reason.DEVIATION_GONE, detail=detail, remedy=remedy)
+    words = f"{finding.measured}\n{finding.detail}"
+    if finding.status is Status.FAIL:
+        for deviation in known:
+            if deviation.explains(finding.reason, words):
+                detail = f"known: {deviation.instead} ({deviation.reference})"
+                evidence = {**finding.evidence, "detail": finding.detail}
+                return replace(
+                    finding, status=Status.PASS, reason=Reason.KNOWN_DEVIATION, detail=detail, evidence=evidence
+                )
+        if known:
+            told = ", ".join(dict.fromkeys(deviation.reference for deviation in known))
+            return replace(finding, detail=f"not the known deviation ({told})\n{finding.detail}")
     return finding

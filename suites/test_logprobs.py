@@ -30,19 +30,30 @@ def test_log_probabilities_with_a_drafter(arm: str, server: LiveArm, claim: Judg
         expected="one entry for each token",
         otherwise=Reason.LOGPROBS_MISSING,
     )
-    differing = _differing(base, rows, lossless.noise.verification.bound_nats + _PRINTED_NATS)
+    shared = _of_the_same_text(base, rows)
+    listed = [n for n in range(shared) if rows[n]["top_logprobs"]]
+    tolerance = lossless.noise.verification.bound_nats + _PRINTED_NATS
+    differing = [n for n in listed if not _close(base[n], rows[n], tolerance)]
     claim.holds(
         not differing,
-        measured=f"{len(differing)} of {len(base)} tokens differ"
+        measured=f"{len(differing)} of {len(listed)} tokens differ"
         + (f", first token {differing[0]}" if differing else ""),
         expected=f"the base's log probabilities and its {_LISTED} best, within rounding",
         otherwise=Reason.LOGPROBS_DIFFER,
         evidence={"positions": differing},
     )
+    claim.holds(
+        len(listed) == shared,
+        measured=f"{shared - len(listed)} of {shared} tokens come without a list",
+        expected=f"the {_LISTED} best at every token",
+        otherwise=Reason.LOGPROBS_MISSING,
+    )
 
 
-def _differing(base: Sequence[Json], rows: Sequence[Json], tolerance: float) -> list[int]:
-    return [n for n, (mine, theirs) in enumerate(zip(base, rows, strict=True)) if not _close(mine, theirs, tolerance)]
+def _of_the_same_text(base: Sequence[Json], rows: Sequence[Json]) -> int:
+    """How many rows were computed behind the same tokens: up to the first token that differs, and with it."""
+    forks = (n for n, (mine, theirs) in enumerate(zip(base, rows, strict=True)) if mine["id"] != theirs["id"])
+    return min(next(forks, len(base)) + 1, len(base))
 
 
 def _close(mine: Json, theirs: Json, tolerance: float) -> bool:

@@ -7,7 +7,7 @@ import pytest
 
 from pytest_specdec.asking import LiveArm
 from pytest_specdec.comparing import Lossless
-from pytest_specdec.records import Effort, Json
+from pytest_specdec.records import Effort, Generation, Json
 from pytest_specdec.server.client import Client
 
 from .texts import CODE, PROSE
@@ -26,7 +26,7 @@ _PLAIN: Mapping[str, Json] = {
     "n_predict": POSITIONS[-1] + 1,
 }  # fmt: skip
 
-Samples = dict[str, list[tuple[int, ...]]]
+Replies = dict[str, list[Generation]]
 Known = dict[tuple[str, tuple[int, ...]], dict[int, float]]
 
 
@@ -34,27 +34,31 @@ Known = dict[tuple[str, tuple[int, ...]], dict[int, float]]
 def test_the_distribution_of_sampled_tokens(arm: str, server: LiveArm, lossless: Lossless) -> None:
     samples = SAMPLES[lossless.effort]
 
-    def play(client: Client) -> tuple[Samples, Known]:
+    def play(client: Client) -> tuple[Replies, Known]:
         drawn = _draw(client, samples, first_seed=1)
         return drawn, _known(client, drawn)
 
     base, known = server.remembered("base", play)
-    lossless.same_distribution(base, _draw(server.start(arm), samples, first_seed=1 + samples), known, POSITIONS)
+    replies = _draw(server.start(arm), samples, first_seed=1 + samples)
+    drafted = sum(reply.timings.draft_n for drawn in replies.values() for reply in drawn)
+    lossless.same_distribution(_tokens(base), _tokens(replies), known, POSITIONS, drafted)
 
 
-def _draw(client: Client, samples: int, first_seed: int) -> Samples:
-    return {
-        name: [client.stream(text, {**_PLAIN, "seed": seed}).tokens for seed in range(first_seed, first_seed + samples)]
-        for name, text in PROMPTS.items()
-    }
+def _draw(client: Client, samples: int, first_seed: int) -> Replies:
+    seeds = range(first_seed, first_seed + samples)
+    return {name: [client.stream(text, {**_PLAIN, "seed": seed}) for seed in seeds] for name, text in PROMPTS.items()}
 
 
-def _known(client: Client, drawn: Samples) -> Known:
+def _tokens(replies: Replies) -> dict[str, list[tuple[int, ...]]]:
+    return {name: [reply.tokens for reply in drawn] for name, drawn in replies.items()}
+
+
+def _known(client: Client, drawn: Replies) -> Known:
     """The target's own probabilities after the prefixes that it drew most often itself."""
     known: Known = {}
     for name, text in PROMPTS.items():
         prompt = client.post("/tokenize", {"content": text, "add_special": True})["tokens"]
-        prefixes = Counter(tokens[:position] for tokens in drawn[name] for position in POSITIONS[:2])
+        prefixes = Counter(reply.tokens[:position] for reply in drawn[name] for position in POSITIONS[:2])
         for prefix, _ in prefixes.most_common(_CONTEXTS):
             asked = {**_PLAIN, "prompt": [*prompt, *prefix], "n_predict": 1, "n_probs": _LISTED}
             answer = client.post("/completion", {**asked, "post_sampling_probs": True})

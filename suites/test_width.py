@@ -23,6 +23,7 @@ def test_width_never_exceeds_n_max(arm: str, cells: CellMap, claim: Judge) -> No
 @pytest.mark.claim("width.clamp", source="study 8", arms=["dflash2@7", "dflash2@15"], on="width")
 def test_n_max_15_drafts_exactly_as_7(cells: CellMap, claim: Judge) -> None:
     at_7, at_15 = cells["dflash2@7"], cells["dflash2@15"]
+    claim.holds(at_7.drafts > 0, measured="no drafts", expected="drafts to compare", otherwise=Reason.DRAFTER_IDLE)
     if at_15.log is not None:
         claim.holds(
             CLAMP in at_15.log,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from pytest_specdec.records import Json
+from pytest_specdec.records import Json, Reason
 
 __all__ = [
     "Calibrated",
@@ -63,7 +64,11 @@ class Lineage:
 
 @dataclass(frozen=True, slots=True)
 class KnownDeviation:
-    """A bug that upstream has in a range of builds: named, and not held against a pull request."""
+    """A bug that upstream has in a range of builds: named, and not held against a pull request.
+
+    It is that bug only where the reason is the same and the finding's own words have what it ``says``, a regular
+    expression; anything else that goes wrong with the claim is new.
+    """
 
     claim: str  # a shell pattern over claim ids
     reason: str
@@ -72,6 +77,11 @@ class KnownDeviation:
     reference: str
     instead: str
     seen: str
+    says: str = ""
+
+    def explains(self, reason: Reason, words: str) -> bool:
+        """Whether a failure with this reason and these words is the known one."""
+        return reason == self.reason and re.search(self.says, words) is not None
 
     def covers(self, build: int | None) -> bool:
         """An unknown build is taken for a current one."""

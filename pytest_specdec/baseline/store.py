@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -64,9 +65,9 @@ class Baselines:
         suffix = f"[{arm}]"
         return any(e.kind is EntryKind.RECORDED and e.claim.endswith(suffix) for e in self.entries.values())
 
-    def deviation(self, claim: str, build: int | None) -> KnownDeviation | None:
-        """The known deviation that covers this claim on this build."""
-        return next((d for d in self.deviations if fnmatchcase(claim, _literal(d.claim)) and d.covers(build)), None)
+    def deviations_of(self, claim: str, build: int | None) -> list[KnownDeviation]:
+        """The known deviations that cover this claim on this build."""
+        return [d for d in self.deviations if fnmatchcase(claim, _literal(d.claim)) and d.covers(build)]
 
 
 def load(directory: Path, profile: str, device: str) -> Baselines:
@@ -191,6 +192,11 @@ def _entry(claim: str, row: Mapping[str, Any], device: str) -> Entry:
 def _deviation(row: Mapping[str, Any], path: Path) -> KnownDeviation:
     if row["reason"] not in set(Reason):
         raise _error(path, f"known deviation of {row['claim']}: no such reason {row['reason']!r}", "use a reason code")
+    try:
+        re.compile(row.get("says", ""))
+    except re.error as error:
+        why = f"known deviation of {row['claim']}: {row['says']!r} is no regular expression: {error}"
+        raise _error(path, why, "correct it") from None
     return KnownDeviation(**{"first_build": None, "last_build": None, **row})
 
 

@@ -33,9 +33,12 @@ class Fork:
 
         Under a constraint the base may have chosen another than the best: that gap is negative, and as far from a tie.
         """
-        if self.gap_nats is None or self.base_token is None or self.other_token is None:
-            return False
-        return self.other_token == self.second_token and abs(self.gap_nats) <= bound_nats
+        return self.is_second_choice and self.gap_nats is not None and abs(self.gap_nats) <= bound_nats
+
+    @property
+    def is_second_choice(self) -> bool:
+        """Whether the other token is the one that the base would have taken next."""
+        return None not in (self.base_token, self.other_token) and self.other_token == self.second_token
 
 
 def first_fork(base: Generation, other: Generation, start: int = 0) -> Fork | None:

@@ -68,7 +68,11 @@ def _with_own_gap(fork: Fork, base: Generation, noise: Noise, replay: Replay) ->
 
 
 def _finding(base: Replies, forks: Sequence[Fork], noise: Noise, siblings: Mapping[str, Replies]) -> Finding:
-    losses = [fork for fork in forks if not fork.is_tie(noise.bound_nats)]
+    measured_noise = noise.positions >= ENOUGH_POSITIONS
+    # How near a second choice must be to be a tie is not known without noise; any other token is no tie at all.
+    losses = [
+        fork for fork in forks if not (fork.is_tie(noise.bound_nats) if measured_noise else fork.is_second_choice)
+    ]
     ties = [fork for fork in forks if fork.is_tie(noise.bound_nats)]
     blind = blind_share(base, noise)
     tokens = sum(len(generation.tokens) for generation in base)
@@ -78,7 +82,7 @@ def _finding(base: Replies, forks: Sequence[Fork], noise: Noise, siblings: Mappi
         measured = f"{len({fork.prompt_id for fork in losses})} of {len(base)} prompts differ; {_words(losses[0])}"
         detail = "\n".join([*(_line(fork, noise, base, siblings) for fork in losses), noise.words])
         return Finding(Status.FAIL, Reason.TOKENS_DIFFER, measured, expected, detail, evidence=evidence)
-    if noise.positions < ENOUGH_POSITIONS:
+    if not measured_noise:
         measured = f"noise over {noise.positions} positions"
         remedy = "more or longer prompts in the workload that the noise is measured on"
         return Finding(Status.INCONCLUSIVE, Reason.NO_POWER, measured, f"{ENOUGH_POSITIONS} or more", remedy=remedy)
@@ -118,7 +122,7 @@ def _words(fork: Fork) -> str:
 
 def _line(fork: Fork, noise: Noise, base: Replies, siblings: Mapping[str, Replies]) -> str:
     gap = "unknown" if fork.gap_nats is None else f"{fork.gap_nats:.4g} nats"
-    second = "is" if fork.other_token == fork.second_token else "is not"
+    second = "is" if fork.is_second_choice else "is not" if fork.second_token is not None else "may be"
     return (
         f"{_words(fork)}; it {second} the base's second choice, whose gap is {gap} (noise {noise.bound_nats:.2g}); "
         f"{_same_place(fork, base, siblings)}; after {fork.context!r}"

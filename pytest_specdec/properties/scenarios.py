@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hypothesis import strategies as st
 
@@ -74,4 +74,11 @@ def _requests() -> st.SearchStrategy[Mapping[str, Json]]:
 def scenarios(slots: int) -> st.SearchStrategy[Scenario]:
     """Shrinks towards one short request with a short prompt."""
     asks = st.builds(Ask, _PROMPTS, _requests(), st.integers(0, slots - 1))
-    return st.builds(Scenario, st.lists(asks, min_size=1, max_size=3).map(tuple), st.booleans())
+    several = st.lists(asks, min_size=1, max_size=3).map(tuple)
+    return st.builds(Scenario, several, st.booleans()) | several.map(_asked_again)
+
+
+def _asked_again(asks: tuple[Ask, ...]) -> Scenario:
+    """The last request once more in its slot, where the cache now holds all of its prompt."""
+    again = replace(asks[-1], request={**asks[-1].request, "cache_prompt": True})
+    return Scenario((*asks, again))

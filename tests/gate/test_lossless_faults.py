@@ -13,7 +13,13 @@ from typing import Any
 
 import pytest
 
-from pytest_specdec.records import Json
+from pytest_specdec.measure.ledger import Ledger
+from pytest_specdec.measure.servers import LaunchedServers
+from pytest_specdec.profile import compose, load
+from pytest_specdec.records import Json, Mode
+from pytest_specdec.server.build import locate
+from pytest_specdec.server.client import Client
+from suites.texts import CODE, GREEDY_LISTED
 from tests.gate.faults.completion_faults import digest, parsed
 
 ROOT = Path(__file__).parents[2]
@@ -85,6 +91,41 @@ def test_a_lossy_server_is_red(gate: Gate) -> None:
 def test_a_counter_that_is_off_by_one(gate: Gate) -> None:
     verdict = gate.verdicts(_behind("misreport_accepted"), METRICS)[f"counters.metrics[{ARM}]"]
     assert (verdict["status"], verdict["reason"]) == ("fail", "counters_disagree")
+
+
+@pytest.mark.parametrize(
+    ("claim", "test"),
+    [
+        ("counters.repeat[dflash2+k4v]", "test_counters.py::test_the_same_request_has_the_same_counters[dflash2+k4v]"),
+        ("drafting.after_long[base+k4v]", "test_drafting.py::test_a_short_request_after_a_long_one[base+k4v]"),
+        ("drafting.warm[base+k4v]", "test_drafting.py::test_the_same_request_cold_and_warm[base+k4v]"),
+        ("drafting.warm[dflash2@16]", "test_drafting.py::test_the_same_request_cold_and_warm[dflash2@16]"),
+    ],
+)
+def test_tokens_that_a_server_remembers_wrongly_are_no_known_deviation(gate: Gate, claim: str, test: str) -> None:
+    """Some of these are known to have other counters. Other tokens are another matter."""
+    verdict = gate.verdicts(_behind("alter_later:20"), f"suites/{test}")[claim]
+    assert (verdict["status"], verdict["reason"]) == ("fail", "tokens_differ")
+
+
+def test_a_reply_that_loses_more_than_a_draft_at_the_edge_is_no_known_deviation(gate: Gate) -> None:
+    test = f"suites/test_context.py::test_up_to_the_edge[{ARM}+mod]"
+    verdict = gate.verdicts(_behind("keep_tokens:12"), test)[f"context.edge[{ARM}+mod]"]
+    assert (verdict["status"], verdict["reason"]) == ("fail", "length_differs")
+    assert "more than a draft brought" in verdict["measured"]
+
+
+def test_a_near_tie_of_a_live_server_is_a_tie(gate: Gate, tmp_path: Path) -> None:
+    """As above with the noise of a coarser device, for a claim that does not ask again."""
+    test = f"suites/test_streams.py::test_a_request_after_one_that_was_cut_off[{ARM}]"
+    position, second, gap = _closest_gap_alone(tmp_path, CODE, tokens=32)
+    noise = {"largest_nats": gap * 0.501, "mean_nats": 0.0, "positions": 2000, "flips": 0, "unscored": 0, "widths": [8]}
+    gate.run_dir.mkdir()
+    coarse = json.dumps({"verification": noise, "large_batch": {**noise, "widths": []}})
+    (gate.run_dir / "noise.json").write_text(coarse, "utf-8")
+    verdict = gate.verdicts(_behind(f"force_token:{position}:{second}:{digest(CODE)}"), test)[f"stream.cut_off[{ARM}]"]
+    assert (verdict["status"], verdict["reason"]) == ("pass", "held"), verdict["detail"]
+    assert {(tie["position"], tie["other_token"]) for tie in verdict["evidence"]["ties"]} == {(position, second)}
 
 
 def test_log_probabilities_that_are_left_out_are_no_known_deviation(gate: Gate) -> None:
@@ -180,3 +221,17 @@ def _closest_gap(run_dir: Path, wanted: float, complete: bool = False) -> tuple[
         if second["gap_nats"] is not None
     ]
     return min(found)[1:]
+
+
+def _closest_gap_alone(directory: Path, text: str, tokens: int) -> tuple[int, int, float]:
+    """Position, second token and gap where the target alone is the least sure of itself."""
+    profile = load("tiny")
+    servers = LaunchedServers(locate("embedded"), profile, Ledger(directory / "alone"))
+    try:
+        opened = servers.running(compose(profile, "base"), Mode.EXACT)
+        with opened as server, Client(server, profile.stall_timeout_s) as client:
+            reply = client.stream(text, {**GREEDY_LISTED, "n_predict": tokens})
+    finally:
+        servers.close()
+    second = min(reply.alternatives, key=lambda alternative: alternative.gap_nats)
+    return reply.alternatives.index(second), second.token, second.gap_nats

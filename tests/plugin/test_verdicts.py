@@ -49,6 +49,10 @@ def test_elsewhere(cells):
 def test_known(claim):
     claim.judge(finding(Status.FAIL, Reason.COUNTERS_DISAGREE))
 
+@pytest.mark.claim("elsewise", source="test", arm="base", on="mixed")
+def test_elsewise(claim):
+    claim.holds(False, measured="new", expected="old", otherwise=Reason.COUNTERS_DISAGREE)
+
 @pytest.mark.claim("gone", source="test", arm="base", on="mixed")
 def test_gone(claim, server):
     server.start()
@@ -98,8 +102,9 @@ DEVIATIONS = {
             "reference": "ggml-org/llama.cpp#1",
             "instead": "it counts twice",
             "seen": "2026-11-29 on b11549",
+            "says": "saw fail",
         }
-        for name in ("known", "gone")
+        for name in ("known", "elsewise", "gone")
     ],
 }
 STATUS = {
@@ -110,6 +115,7 @@ STATUS = {
     "unjudged": ("not judged", "no_record"),
     "elsewhere": ("not judged", "arm_unknown"),
     "known": ("pass", "known_deviation"),
+    "elsewise": ("fail", "counters_disagree"),
     "gone": ("pass", "deviation_gone"),
     "asserted": ("fail", "assertion"),
     "narrow": ("fail", "assertion"),
@@ -182,8 +188,9 @@ def test_the_screen_has_a_line_per_claim_the_reasons_the_remedies_and_the_comman
         "*there is no arm 'mtp'*",
         "FAIL (assertion): narrow *",
         "*known: it counts twice (ggml-org/llama.cpp#1)",
+        "*not the known deviation (ggml-org/llama.cpp#1)",
         "*the known deviation ggml-org/llama.cpp#1 did not happen",
-        "13 claims: 6 fail, 1 void, 1 inconclusive, 2 not judged, 2 pass, 1 known",
+        "14 claims: 7 fail, 1 void, 1 inconclusive, 2 not judged, 2 pass, 1 known",
         "again: pytest --specdec-report=*",
     ])  # fmt: skip
 
@@ -215,7 +222,7 @@ def test_the_results_file_carries_every_verdict_and_obeys_its_schema(outcome: Ou
     assert (failed["measured"], failed["expected"], failed["detail"]) == ("saw fail", "something else", "why fail")
     assert failed["test"].endswith("::test_failed")
     assert outcome.document["exit_status"] == pytest.ExitCode.TESTS_FAILED
-    assert outcome.document["summary"] == {"pass": 3, "fail": 6, "void": 1, "inconclusive": 1, "not judged": 2}
+    assert outcome.document["summary"] == {"pass": 3, "fail": 7, "void": 1, "inconclusive": 1, "not judged": 2}
 
 
 def test_the_report_that_was_asked_for_is_the_same_file(outcome: Outcome) -> None:

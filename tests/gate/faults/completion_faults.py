@@ -34,6 +34,32 @@ def alter_token(position: int) -> Fault:
     return _at(position, lambda event, at: [_with_token(event, at, event["tokens"][at] ^ 1)])
 
 
+def alter_later(position: int) -> Fault:
+    """As ``alter_token``, but never in the first reply of a server: something that it remembers is wrong."""
+    answered: list[object] = []
+    altered = alter_token(position)
+
+    def events(request: Mapping[str, Any], stream: Events) -> Events:
+        first = not answered
+        answered.append(request["prompt"])
+        return stream if first else altered.events(request, stream)
+
+    return Fault(events)
+
+
+def keep_tokens(count: int) -> Fault:
+    """A reply loses all that comes after so many tokens; its counters stay."""
+
+    def events(_request: Mapping[str, Any], stream: Events) -> Events:
+        seen = 0
+        for event in stream:
+            seen += len(event.get("tokens", ()))
+            if seen <= count or event["stop"]:
+                yield event
+
+    return Fault(events)
+
+
 def drop_token(position: int) -> Fault:
     """One event never arrives."""
     return _at(position, lambda _event, _at: [])
@@ -97,9 +123,11 @@ def omit_logprobs() -> Fault:
 
 
 FAULTS: Mapping[str, Callable[..., Fault]] = {
+    "alter_later": lambda position: alter_later(int(position)),
     "alter_token": lambda position: alter_token(int(position)),
     "drop_token": lambda position: drop_token(int(position)),
     "force_token": lambda position, token, prompt: force_token(int(position), int(token), prompt),
+    "keep_tokens": lambda count: keep_tokens(int(count)),
     "misreport_accepted": misreport_accepted,
     "omit_logprobs": omit_logprobs,
     "swap_events": lambda position: swap_events(int(position)),

@@ -13,6 +13,7 @@ from pytest_specdec.baseline import Comparability, Entry, compare
 from pytest_specdec.baseline.entries import Direction, EntryKind, KnownDeviation, Lineage
 from pytest_specdec.baseline.store import Baselines, load
 from pytest_specdec.errors import BaselineError, SuiteError
+from pytest_specdec.places import packaged
 from pytest_specdec.records import Finding, Reason, Status
 
 SAME = Comparability({"target": "a" * 64}, {"mixed": "b" * 64}, "--spec-type draft-dflash")
@@ -146,11 +147,32 @@ def test_lineages_have_ends_and_an_unknown_build_is_a_current_one() -> None:
 def test_known_deviations_cover_claims_by_pattern_and_builds_by_range() -> None:
     known = KnownDeviation("counters.repeat[dflash2+*]", "counters_disagree", 100, 200, "ref", "instead", "seen")
     baselines = Baselines("cpu", Path("x.json"), {}, (known,))
-    assert baselines.deviation("counters.repeat[dflash2+k4v]", 150) is known
-    assert baselines.deviation("counters.repeat[dflash2]", 150) is None
-    assert baselines.deviation("counters.repeat[dflash2+k4v]", 201) is None
-    assert baselines.deviation("counters.repeat[dflash2+k4v]", 99) is None
-    assert baselines.deviation("counters.repeat[dflash2+k4v]", None) is None
+    assert baselines.deviations_of("counters.repeat[dflash2+k4v]", 150) == [known]
+    assert baselines.deviations_of("counters.repeat[dflash2]", 150) == []
+    assert baselines.deviations_of("counters.repeat[dflash2+k4v]", 201) == []
+    assert baselines.deviations_of("counters.repeat[dflash2+k4v]", 99) == []
+    assert baselines.deviations_of("counters.repeat[dflash2+k4v]", None) == []
+
+
+def test_a_known_deviation_explains_one_failure_and_no_other() -> None:
+    known = KnownDeviation("c", "server_died", None, None, "ref", "instead", "seen", r"assert in ngram-map\b")
+    assert known.explains(Reason.SERVER_DIED, "code -6\nan assert in ngram-map.cpp")
+    assert not known.explains(Reason.SERVER_DIED, "code -11")
+    assert not known.explains(Reason.TOKENS_DIFFER, "an assert in ngram-map.cpp")
+
+
+def test_every_known_deviation_of_the_package_says_how_it_shows() -> None:
+    known = load(packaged("baselines"), "tiny", "cpu").deviations
+    assert known
+    assert [d.claim for d in known if not d.says] == []
+
+
+def test_what_a_deviation_says_must_be_a_pattern(tmp_path: Path) -> None:
+    row = {"claim": "c", "reason": "slower", "reference": "r", "instead": "i", "seen": "s", "says": "("}
+    document = {"schema": 2, "profile": "*", "device": "*", "entries": {}, "known_deviations": [row]}
+    (tmp_path / "any.json").write_text(json.dumps(document), "utf-8")
+    with pytest.raises(BaselineError, match="no regular expression"):
+        load(tmp_path, "tiny", "cpu")
 
 
 ROW = {

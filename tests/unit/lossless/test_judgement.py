@@ -52,6 +52,26 @@ def test_another_token_fails_and_is_named_with_place_and_gap() -> None:
     assert finding.evidence["losses"][0]["position"] == 20
 
 
+@pytest.mark.parametrize(
+    ("token", "status", "reason"),
+    [(7, Status.INCONCLUSIVE, Reason.NO_POWER), (9, Status.FAIL, Reason.TOKENS_DIFFER)],
+    ids=["second choice", "any other"],
+)
+def test_without_noise_a_second_choice_may_be_a_tie_and_no_other_token(
+    token: int, status: Status, reason: Reason
+) -> None:
+    unmeasured = Noise(largest_nats=0.0, mean_nats=0.0, positions=0, flips=0, unscored=0, widths=(8,))
+    finding = judge([base(tie_at=10)], [changed(10, token)], unmeasured, Replay())
+    assert (finding.status, finding.reason) == (status, reason)
+
+
+def test_a_second_choice_that_nobody_asked_for_is_not_said_to_be_another() -> None:
+    unlisted = generation(TOKENS, prompt_id="p1")
+    finding = judge_replies([unlisted], [changed(20)], NOISE)
+    assert finding.status is Status.FAIL
+    assert "it may be the base's second choice, whose gap is unknown" in finding.detail
+
+
 def test_after_a_tie_the_check_goes_on_behind_it() -> None:
     replay = Replay()
     finding = judge([base(tie_at=10)], [changed(10)], NOISE, replay)
