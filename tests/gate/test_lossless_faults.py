@@ -108,6 +108,12 @@ def test_tokens_that_a_server_remembers_wrongly_are_no_known_deviation(gate: Gat
     assert (verdict["status"], verdict["reason"]) == ("fail", "tokens_differ")
 
 
+def test_a_wrong_token_from_the_cache_is_found_by_the_property(gate: Gate) -> None:
+    test = f"suites/test_lossless_properties.py::test_any_request[{ARM}]"
+    verdict = gate.verdicts(_behind("alter_warm:3"), test)[f"lossless.any_request[{ARM}]"]
+    assert (verdict["status"], verdict["reason"]) == ("fail", "tokens_differ")
+
+
 def test_a_reply_that_loses_more_than_a_draft_at_the_edge_is_no_known_deviation(gate: Gate) -> None:
     test = f"suites/test_context.py::test_up_to_the_edge[{ARM}+mod]"
     verdict = gate.verdicts(_behind("keep_tokens:12"), test)[f"context.edge[{ARM}+mod]"]

@@ -47,6 +47,20 @@ def alter_later(position: int) -> Fault:
     return Fault(events)
 
 
+def alter_warm(position: int) -> Fault:
+    """As ``alter_token``, where a slot is asked the same prompt again and may answer from its cache."""
+    before: dict[object, object] = {}
+    altered = alter_token(position)
+
+    def events(request: Mapping[str, Any], stream: Events) -> Events:
+        slot, prompt = request.get("id_slot"), request["prompt"]
+        warm = request.get("cache_prompt", True) and before.get(slot) == prompt
+        before[slot] = prompt
+        return altered.events(request, stream) if warm else stream
+
+    return Fault(events)
+
+
 def keep_tokens(count: int) -> Fault:
     """A reply loses all that comes after so many tokens; its counters stay."""
 
@@ -125,6 +139,7 @@ def omit_logprobs() -> Fault:
 FAULTS: Mapping[str, Callable[..., Fault]] = {
     "alter_later": lambda position: alter_later(int(position)),
     "alter_token": lambda position: alter_token(int(position)),
+    "alter_warm": lambda position: alter_warm(int(position)),
     "drop_token": lambda position: drop_token(int(position)),
     "force_token": lambda position, token, prompt: force_token(int(position), int(token), prompt),
     "keep_tokens": lambda count: keep_tokens(int(count)),
