@@ -11,7 +11,7 @@ from pytest_specdec.baseline import Entry, StoredContrast
 from pytest_specdec.baseline.entries import EntryKind
 from pytest_specdec.measure.pair_guards import autocorrelated, blocks_apart, clocks_apart, noisy_session
 from pytest_specdec.measure.question import exact_part
-from pytest_specdec.measure.rows import prompt_of, seen_for
+from pytest_specdec.measure.rows import lengths_apart, prompt_of, seen_for
 from pytest_specdec.panels import Evidence
 from pytest_specdec.records import (
     Cell,
@@ -83,7 +83,7 @@ def _void(evidence: Evidence) -> Void | None:
     answer, measured = evidence.answer, evidence.measured
     cells = [seen_for(measured.cells[key], answer.question.figure) for key in sorted(answer.question.cells)]
     of_cell = next((void for cell in cells if (void := cell.void_for(FigureKind.SPEED))), None)
-    void = of_cell or measured.void or _clocks_apart(evidence)
+    void = of_cell or measured.void or _clocks_apart(evidence) or _lengths_apart(evidence)
     if void is not None:
         return void
     if answer.decision is not None and answer.decision.outcome not in (Outcome.PASS, Outcome.FAIL):
@@ -100,6 +100,12 @@ def _void(evidence: Evidence) -> Void | None:
 def _clocks_apart(evidence: Evidence) -> Void | None:
     cells, sides = evidence.measured.cells, evidence.answer.question.sides
     return next((void for side in sides if (void := clocks_apart(*(cells[key] for key in side)))), None)
+
+
+def _lengths_apart(evidence: Evidence) -> Void | None:
+    cells, question = evidence.measured.cells, evidence.answer.question
+    found = (lengths_apart(cells[a], cells[b], question.figure, question.prompts) for a, b in question.sides)
+    return next((void for void in found if void), None)
 
 
 def _of_residuals(evidence: Evidence) -> Void | None:

@@ -11,9 +11,10 @@ from pytest_specdec.records import Cell, CellKey, Figure, Generation, Pair, Reas
 from pytest_specdec.stats.contrast import cycles_per_s_logs, pair_up, throughput_logs, tokens_per_cycle_logs
 from pytest_specdec.stats.latency import mean_token_gap_ms, time_to_first_token_ms
 
-__all__ = ["Row", "prompt_of", "rows_of", "seen_for", "usable_pairs"]
+__all__ = ["Row", "lengths_apart", "prompt_of", "rows_of", "seen_for", "usable_pairs"]
 
 _DECODE = frozenset({Figure.THROUGHPUT, Figure.CYCLES_PER_S, Figure.TOKEN_GAP})
+_MOST_APART = 0.5  # share of the pairs
 # What is wrong with a reply says nothing about the time before its first token.
 _OF_THE_REPLY = frozenset({
     Reason.DEGENERATE_LOOP, Reason.EARLY_STOP, Reason.TOOL_CALL, Reason.LENGTH_MISMATCH, Reason.DRAFTER_IDLE,
@@ -55,12 +56,22 @@ def rows_of(
 
 def usable_pairs(reference: Cell, candidate: Cell, figure: Figure, groups: Mapping[str, str]) -> list[Pair]:
     """The pairs that no guard has spoiled. Lengths must be alike only where the figure is of decoding."""
-    reference, candidate = seen_for(reference, figure), seen_for(candidate, figure)
-    return [
-        pair
-        for pair in pair_up(reference, candidate)
-        if prompt_of(pair.prompt_id) in groups and not (figure in _DECODE and pair_length_mismatch(pair))
-    ]
+    pairs = _valid_pairs(reference, candidate, figure, groups)
+    return [pair for pair in pairs if not (figure in _DECODE and pair_length_mismatch(pair))]
+
+
+def lengths_apart(reference: Cell, candidate: Cell, figure: Figure, groups: Mapping[str, str]) -> Void | None:
+    """The replies of most pairs have other lengths: those that are left are no fair sample of them."""
+    pairs = _valid_pairs(reference, candidate, figure, groups) if figure in _DECODE else []
+    apart = [void for pair in pairs if (void := pair_length_mismatch(pair)) is not None]
+    if len(apart) <= _MOST_APART * len(pairs):
+        return None
+    return replace(apart[0], detail=f"{len(apart)} of {len(pairs)} pairs, for example: {apart[0].detail}")
+
+
+def _valid_pairs(reference: Cell, candidate: Cell, figure: Figure, groups: Mapping[str, str]) -> list[Pair]:
+    pairs = pair_up(seen_for(reference, figure), seen_for(candidate, figure))
+    return [pair for pair in pairs if prompt_of(pair.prompt_id) in groups]
 
 
 def seen_for(cell: Cell, figure: Figure) -> Cell:

@@ -76,6 +76,21 @@ def test_a_pass_tells_the_ratio_and_its_two_factors() -> None:
     assert passed.evidence["outcome"] == "pass"
 
 
+@pytest.mark.parametrize(("longer", "status"), [(8, Status.PASS), (10, Status.VOID)])
+def test_pairs_that_are_left_of_mostly_other_lengths_decide_nothing(longer: int, status: Status) -> None:
+    """Replies that ran on, four times as long and far slower: where they are many, the others are no fair sample."""
+    every = measured()
+    changed = [
+        replace(g, timings=replace(g.timings, predicted_n=g.timings.predicted_n * 4, predicted_ms=1e4))
+        if n < longer
+        else g
+        for n, g in enumerate(every[ARM].generations)
+    ]
+    judged = found(question(math.log(1.9)), {**every, ARM: Cell(ARM, tuple(changed))}, entry=published())
+    assert judged.status is status
+    assert status is Status.PASS or judged.reason is Reason.LENGTH_MISMATCH
+
+
 def test_other_figures_have_no_exact_part() -> None:
     passed = found(replace(question(0.0), figure=Figure.PREFILL), measured(1.0), entry=published())
     assert "tokens per cycle" not in passed.measured
