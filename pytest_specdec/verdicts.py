@@ -95,13 +95,21 @@ def _of_failed_cell(run: Run, failure: CellFailedError) -> Finding:
     if run.cells.known(replace(failure.key, build=BASE_BUILD)) is not None:
         detail = f"the base build runs this arm: the new one has lost it\n{failure.detail}"
         return Finding(Status.FAIL, Reason.ARM_LOST, failure.summary, expected, detail)
-    if run.baselines.knows_arm(recorded_as(run.profile, failure.key.arm)):
-        detail = (
-            f"{run.baselines.path} has records of this arm: a build that cannot run it has lost it\n{failure.detail}"
-        )
+    expecting = _who_expects(run, recorded_as(run.profile, failure.key.arm))
+    if expecting:
+        detail = f"{expecting}: a build that cannot run it has lost it\n{failure.detail}"
         return Finding(Status.FAIL, Reason.ARM_LOST, failure.summary, expected, detail)
     remedy = "use a build that can run it, and record it"
     return Finding(Status.NOT_JUDGED, failure.reason, failure.summary, expected, failure.detail, remedy)
+
+
+def _who_expects(run: Run, arm: str) -> str:
+    """What says that a build is to run this arm; empty where nothing does."""
+    if run.baselines.knows_arm(arm):
+        return f"{run.baselines.path} has records of this arm"
+    if run.baselines.judges_the_profile and arm in run.profile.judged_arms:
+        return f"the profile {run.profile.name} judges this arm, and the baselines have values for the profile"
+    return ""
 
 
 def _by_known_deviations(run: Run, claim: Claim, finding: Finding) -> Finding:

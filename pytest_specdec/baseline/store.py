@@ -65,6 +65,11 @@ class Baselines:
         suffix = f"[{arm}]"
         return any(e.kind is EntryKind.RECORDED and e.claim.endswith(suffix) for e in self.entries.values())
 
+    @property
+    def judges_the_profile(self) -> bool:
+        """Whether values are stored for this profile, recorded here or published."""
+        return any(entry.kind is not EntryKind.INVARIANT for entry in self.entries.values())
+
     def deviations_of(self, claim: str, build: int | None) -> list[KnownDeviation]:
         """The known deviations that cover this claim on this build."""
         return [d for d in self.deviations if fnmatchcase(claim, _literal(d.claim)) and d.covers(build)]

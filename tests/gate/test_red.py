@@ -182,6 +182,18 @@ def test_a_build_that_cannot_load_the_drafter_has_lost_the_arm(tmp_path: Path, b
     red.told("FAIL (arm_lost)", "wrong number of tensors", "has records of this arm")
 
 
+def test_published_values_are_reason_enough_to_expect_the_judged_arms(tmp_path: Path) -> None:
+    """A profile for a large card has no records here, only what was published."""
+    stored = tmp_path / "stored" / "small"
+    stored.mkdir(parents=True)
+    text = (packaged("baselines") / "tiny" / "reference.json").read_text("utf-8")
+    (stored / "reference.json").write_text(text.replace('"profile": "tiny"', '"profile": "small"'), "utf-8")
+    build = build_with_fault(tmp_path, REFUSES_DFLASH2)
+    red = Judged(tmp_path, *ONE_CLAIM, f"--llama-server={build}", f"--specdec-baselines={stored.parent}")
+    assert {(row["status"], row["reason"]) for row in red.verdicts.values()} == {("fail", "arm_lost")}
+    red.told("the profile small judges this arm", "wrong number of tensors")
+
+
 def test_without_a_record_of_the_arm_it_is_not_judged_and_that_is_red_too(tmp_path: Path) -> None:
     build = build_with_fault(tmp_path, REFUSES_DFLASH2)
     red = Judged(tmp_path, *ONE_CLAIM, f"--llama-server={build}")
