@@ -20,6 +20,7 @@ __all__ = [
     "ServerExitedError",
     "SpecdecError",
     "StreamBrokenError",
+    "StreamOverrunError",
     "StreamStalledError",
     "SuiteError",
 ]
@@ -106,8 +107,12 @@ class StreamBrokenError(ClientError):
     """A stream that ended early or said something unreadable."""
 
 
+class StreamOverrunError(ClientError):
+    """A stream that went on far beyond the tokens that were asked for."""
+
+
 class StreamStalledError(ClientError):
-    """A stream that went silent while the server still ran."""
+    """A stream that brought no event any more while the server still ran."""
 
 
 class ServerDiedError(ClientError):

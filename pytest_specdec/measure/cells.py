@@ -22,6 +22,7 @@ from pytest_specdec.errors import (
     ServerExitedError,
     SpecdecError,
     StreamBrokenError,
+    StreamOverrunError,
     StreamStalledError,
 )
 from pytest_specdec.measure.guards import synthetic_acceptance
@@ -57,6 +58,7 @@ _LOOK_S = 0.2
 _FAILURES: tuple[tuple[type[SpecdecError], Status, Reason], ...] = (
     (ServerDiedError, Status.FAIL, Reason.SERVER_DIED),
     (RequestRefusedError, Status.FAIL, Reason.REQUEST_REFUSED),
+    (StreamOverrunError, Status.FAIL, Reason.LENGTH_DIFFERS),
     (StreamStalledError, Status.VOID, Reason.SERVER_STALLED),
     (StreamBrokenError, Status.VOID, Reason.STREAM_BROKEN),
     (MetricsMissingError, Status.VOID, Reason.METRICS_MISSING),

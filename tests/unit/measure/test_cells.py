@@ -16,6 +16,7 @@ from pytest_specdec.errors import (
     ServerExitedError,
     SpecdecError,
     StreamBrokenError,
+    StreamOverrunError,
     StreamStalledError,
 )
 from pytest_specdec.measure.cells import CellFailedError, Cells, failure_of
@@ -127,6 +128,7 @@ WORDS = ("tried", "why", "remedy", "the log")
         (NeverReadyError(*WORDS), DRAFTED, Status.VOID, Reason.SERVER_FAILED),
         (ServerDiedError(*WORDS), DRAFTED, Status.FAIL, Reason.SERVER_DIED),
         (RequestRefusedError(*WORDS), DRAFTED, Status.FAIL, Reason.REQUEST_REFUSED),
+        (StreamOverrunError(*WORDS), DRAFTED, Status.FAIL, Reason.LENGTH_DIFFERS),
         (StreamStalledError(*WORDS), DRAFTED, Status.VOID, Reason.SERVER_STALLED),
         (StreamBrokenError(*WORDS), DRAFTED, Status.VOID, Reason.STREAM_BROKEN),
         (MetricsMissingError(*WORDS), DRAFTED, Status.VOID, Reason.METRICS_MISSING),
