@@ -116,7 +116,11 @@ class StreamStalledError(ClientError):
 
 
 class ServerDiedError(ClientError):
-    """The server's process ended while a request was in flight."""
+    """The server's process ended while a request was in flight; ``exit_code`` is negative for a signal."""
+
+    def __init__(self, tried: str, why: str, remedy: str, log_tail: str = "", *, exit_code: int = 0) -> None:
+        super().__init__(tried, why, remedy, log_tail)
+        self.exit_code = exit_code
 
 
 class MetricsMissingError(ClientError):

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import httpx
 from httpx_sse import ServerSentEvent, SSEError
@@ -37,6 +37,7 @@ _BODY_SHOWN = 500
 # to judge, one without end would never be judged.
 _OVERRUN_EVENTS = 64
 
+_Error = TypeVar("_Error", bound=ClientError)
 PromptText: TypeAlias = str | Sequence[int]
 
 
@@ -243,15 +244,17 @@ class Client:
         code = self.server.exit_code()
         if code is None:
             return None
-        return self._error(ServerDiedError, prompt_id, f"the server ended with code {code} during the request ({seen})")
+        died = self._error(ServerDiedError, prompt_id, f"the server ended with code {code} during the request ({seen})")
+        died.exit_code = code
+        return died
 
     def _error(
         self,
-        kind: type[ClientError],
+        kind: type[_Error],
         prompt_id: str,
         why: str,
         remedy: str = "send the same prompt by hand; the log says more",
-    ) -> ClientError:
+    ) -> _Error:
         tried = f"asking the server of arm {self.server.arm} for prompt {prompt_id}"
         return kind(tried, why, remedy, self.server.log_tail())
 

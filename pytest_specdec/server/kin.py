@@ -40,7 +40,7 @@ def end(processes: Sequence[psutil.Process], timeout_s: float) -> list[psutil.Pr
     alive = [process for process in processes if _lives(process)]
     for ask in (psutil.Process.terminate, psutil.Process.kill):
         for process in alive:
-            with suppress(psutil.NoSuchProcess):
+            with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
                 ask(process)
         deadline = time.monotonic() + timeout_s
         while (alive := [process for process in alive if _lives(process)]) and time.monotonic() < deadline:

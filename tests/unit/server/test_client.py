@@ -313,6 +313,7 @@ def test_a_server_that_dies_in_the_middle_is_told_from_one_that_closes(
     finally:
         server.stop()
         warden.close()
+    assert caught.value.exit_code == 134
     told = str(caught.value)
     for word in ("the server ended with code 134", "prompt code-07", "arm dflash2", "| GGML_ASSERT failed"):
         assert word in told
