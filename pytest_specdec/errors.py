@@ -20,6 +20,7 @@ __all__ = [
     "ServerExitedError",
     "SpecdecError",
     "StreamBrokenError",
+    "StreamOverrunError",
     "StreamStalledError",
     "SuiteError",
 ]
@@ -106,12 +107,20 @@ class StreamBrokenError(ClientError):
     """A stream that ended early or said something unreadable."""
 
 
+class StreamOverrunError(ClientError):
+    """A stream that went on far beyond the tokens that were asked for."""
+
+
 class StreamStalledError(ClientError):
-    """A stream that went silent while the server still ran."""
+    """A stream that brought no event any more while the server still ran."""
 
 
 class ServerDiedError(ClientError):
-    """The server's process ended while a request was in flight."""
+    """The server's process ended while a request was in flight; ``exit_code`` is negative for a signal."""
+
+    def __init__(self, tried: str, why: str, remedy: str, log_tail: str = "", *, exit_code: int = 0) -> None:
+        super().__init__(tried, why, remedy, log_tail)
+        self.exit_code = exit_code
 
 
 class MetricsMissingError(ClientError):

@@ -39,6 +39,7 @@ def write_identity(run: Run, claims: Sequence[Claim]) -> None:
                 return
             if run.settings.resume is not None:
                 _check_it_is_the_same(run, run.ledger.identity)
+                run.ledger.reopen_void()
                 return
             raise LedgerError(
                 f"beginning a run in {run.ledger.directory}",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pytest_specdec.errors import ClientError, ServerError
 from pytest_specdec.lossless import first_fork
-from pytest_specdec.measure.cells import failure_of
+from pytest_specdec.measure.failures import failure_of
 from pytest_specdec.parity import Builds
 from pytest_specdec.records import Cell, CellKey, Generation
 from pytest_specdec.server.client import Client

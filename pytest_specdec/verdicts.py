@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from pytest_specdec.errors import ClientError, DeviceError, ServerError
 from pytest_specdec.judge import Judge, JudgedError
-from pytest_specdec.measure.cells import CellFailedError, failure_of
+from pytest_specdec.measure.failures import CellFailedError, failure_of
 from pytest_specdec.measure.ledger import plain
 from pytest_specdec.profile import recorded_as
 from pytest_specdec.records import BASE_BUILD, CellKey, Claim, Finding, Json, Reason, Status, Verdict

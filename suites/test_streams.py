@@ -57,7 +57,8 @@ def test_a_request_after_one_that_was_cut_off(arm: str, server: LiveArm, lossles
     def play(client: Client, greedy: Mapping[str, Json] = GREEDY) -> list[Generation]:
         replies = []
         for text, events in ((PROSE, 1), (CODE, 3), (PROSE, 0)):
-            client.cut_off(text, {**greedy, "n_predict": 512}, after_events=events)
+            cut = {**greedy, "n_predict": 512}
+            client.cut_off(text, cut, after_events=events, prompt_id=f"cut off after {events} events")
             replies.append(client.stream(CODE, {**greedy, "n_predict": 32}, prompt_id=f"after {events} events"))
         return replies
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import ssl
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 Action = Callable[[BaseHTTPRequestHandler], None]
@@ -79,7 +80,7 @@ def says(body: str, *, status: int = 200, content_type: str = "application/json"
 
 def streams(*events: object, then: Callable[[], None] | None = None, promised: int = 0) -> Action:
     """Server-sent events, text as it is and all else as JSON; ``promised`` bytes more are announced and never come."""
-    texts = [event if isinstance(event, str) else f"data: {json.dumps(event)}\n\n" for event in events]
+    texts = [_text(event) for event in events]
 
     def act(handler: BaseHTTPRequestHandler) -> None:
         handler.send_response(200)
@@ -93,6 +94,24 @@ def streams(*events: object, then: Callable[[], None] | None = None, promised: i
         if then is not None:
             then()
         handler.close_connection = True
+
+    return act
+
+
+def _text(event: object) -> str:
+    return event if isinstance(event, str) else f"data: {json.dumps(event)}\n\n"
+
+
+def goes_on_with(event: object, *before: object, every_s: float = 0.0, times: int = 200) -> Action:
+    """Behind others the same event again and again, until the client hangs up or it has waited too long for that."""
+
+    def act(handler: BaseHTTPRequestHandler) -> None:
+        again = _text(event).encode()
+        with suppress(OSError):
+            streams(*before)(handler)
+            for _ in range(times):
+                handler.wfile.write(again)
+                time.sleep(every_s)
 
     return act
 

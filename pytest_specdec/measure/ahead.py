@@ -7,7 +7,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
-from pytest_specdec.measure.cells import CellFailedError, Cells
+from pytest_specdec.measure.cells import Cells
+from pytest_specdec.measure.failures import CellFailedError
 from pytest_specdec.records import CellKey
 
 __all__ = ["Ahead"]

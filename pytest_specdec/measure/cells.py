@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,19 +10,8 @@ from typing import Any
 
 from filelock import Timeout
 
-from pytest_specdec.errors import (
-    ClientError,
-    DeviceError,
-    LedgerError,
-    MetricsMissingError,
-    RequestRefusedError,
-    ServerDiedError,
-    ServerError,
-    ServerExitedError,
-    SpecdecError,
-    StreamBrokenError,
-    StreamStalledError,
-)
+from pytest_specdec.errors import ClientError, LedgerError, ServerError, ServerExitedError
+from pytest_specdec.measure.failures import CellFailedError, failure_of
 from pytest_specdec.measure.guards import synthetic_acceptance
 from pytest_specdec.measure.ledger import Ledger, plain, void_of
 from pytest_specdec.measure.memory import MemoryProbe, probing
@@ -46,39 +34,9 @@ from pytest_specdec.records import (
 from pytest_specdec.server.client import Client
 from pytest_specdec.server.process import LiveServer
 
-__all__ = ["CellFailedError", "Cells", "failure_of", "refuse_unknown_flags", "synthetic_voids"]
-
-# Out of memory, or somebody's hand: directly, and as a shell or a container runtime reports it.
-_KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
+__all__ = ["Cells", "refuse_unknown_flags", "synthetic_voids"]
 
 _LOOK_S = 0.2
-
-# A status and a reason for each way in which a server can fail us once it was ready; the first that fits counts.
-_FAILURES: tuple[tuple[type[SpecdecError], Status, Reason], ...] = (
-    (ServerDiedError, Status.FAIL, Reason.SERVER_DIED),
-    (RequestRefusedError, Status.FAIL, Reason.REQUEST_REFUSED),
-    (StreamStalledError, Status.VOID, Reason.SERVER_STALLED),
-    (StreamBrokenError, Status.VOID, Reason.STREAM_BROKEN),
-    (MetricsMissingError, Status.VOID, Reason.METRICS_MISSING),
-    (ClientError, Status.VOID, Reason.SERVER_FAILED),
-    (ServerError, Status.VOID, Reason.SERVER_FAILED),
-    (DeviceError, Status.VOID, Reason.DEVICE_FAILED),
-)
-
-
-class CellFailedError(Exception):
-    """A cell that could not be measured; every claim that needs it is judged by this.
-
-    ``status`` is NOT_JUDGED when the build cannot run the arm: the baseline decides whether that is a loss.
-    """
-
-    def __init__(self, key: CellKey, status: Status, reason: Reason, summary: str, detail: str) -> None:
-        super().__init__(summary)
-        self.key = key
-        self.status = status
-        self.reason = reason
-        self.summary = summary
-        self.detail = detail
 
 
 @dataclass
@@ -235,15 +193,6 @@ def synthetic_voids(servers: Servers, arm: Arm) -> tuple[Void, ...]:
     """What a server that accepts drafts whatever the target says is good for."""
     void = synthetic_acceptance(servers.flags_of(arm))
     return (void,) if void else ()
-
-
-def failure_of(key: CellKey, arm: Arm, error: SpecdecError) -> CellFailedError:
-    """What a failed start or request means for the claims that need this cell."""
-    if isinstance(error, ServerExitedError) and arm.drafted and error.exit_code not in _KILLED:
-        summary = f"the build cannot run the arm {arm.name}: {error.why}"
-        return CellFailedError(key, Status.NOT_JUDGED, Reason.ARM_UNAVAILABLE, summary, str(error))
-    status, reason = next((status, reason) for kind, status, reason in _FAILURES if isinstance(error, kind))
-    return CellFailedError(key, status, reason, error.why, str(error))
 
 
 def _log_of(server: LiveServer) -> str | None:

@@ -30,6 +30,7 @@ from pytest_specdec.records import (
     MemoryUse,
     Mode,
     Reason,
+    Status,
     StopType,
     Timings,
     Void,
@@ -110,10 +111,21 @@ class Ledger:
         row["device"] = self.device
         append_line(self.directory / "cells.jsonl", row)
 
+    def reopen_void(self) -> None:
+        """Failures that say nothing about the build hold for the run that met them, not for one that goes on with it.
+
+        Their lines stay; whoever asks for such a cell from here on measures it again.
+        """
+        for key, row in self.cells().items():
+            if row["failure"] and row["failure"]["status"] == Status.VOID:
+                reopened = {"cell": plain(key), "reopened": True, "device": row.get("device")}
+                append_line(self.directory / "cells.jsonl", reopened)
+
     def cells(self) -> dict[CellKey, Mapping[str, Any]]:
         """The finished cells: key → its line in ``cells.jsonl``."""
-        rows = self._lines("cells.jsonl")
-        return {_cell_key(row["cell"]): row for row in rows if self._is_here(row.get("device"))}
+        rows = [row for row in self._lines("cells.jsonl") if self._is_here(row.get("device"))]
+        latest = {_cell_key(row["cell"]): row for row in rows}
+        return {key: row for key, row in latest.items() if not row.get("reopened")}
 
     def generations(self, key: CellKey) -> tuple[Generation, ...]:
         """Every generation of one cell, in the order in which they ended."""

@@ -8,8 +8,9 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 
 from pytest_specdec.errors import ClientError, ServerError
-from pytest_specdec.measure.cells import CellFailedError, failure_of, refuse_unknown_flags, synthetic_voids
+from pytest_specdec.measure.cells import refuse_unknown_flags, synthetic_voids
 from pytest_specdec.measure.conversation import Script
+from pytest_specdec.measure.failures import CellFailedError, failure_of
 from pytest_specdec.measure.guards import drafter_idle, generation_voids
 from pytest_specdec.measure.ledger import Ledger, plain
 from pytest_specdec.measure.pair_guards import clock_drift

@@ -188,7 +188,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "--specdec-resume",
         "resume",
-        "Go on with the run in this directory: what it has measured counts, what is missing is measured.",
+        "Go on with the run in this directory: what it has counts, what is missing or failed as void is measured.",
         values.path,
         metavar="DIR",
     ),

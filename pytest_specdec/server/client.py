@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import httpx
-from httpx_sse import EventSource, ServerSentEvent, SSEError
+from httpx_sse import ServerSentEvent, SSEError
 
 from pytest_specdec.errors import (
     AccessRefusedError,
@@ -19,6 +19,7 @@ from pytest_specdec.errors import (
     RequestRefusedError,
     ServerDiedError,
     StreamBrokenError,
+    StreamOverrunError,
     StreamStalledError,
 )
 from pytest_specdec.records import CellKey, Generation, Json, Mode, StopType, Timings
@@ -32,7 +33,11 @@ __all__ = ["Client"]
 _CONNECT_TIMEOUT_S = 10.0
 _DEATH_WAIT_S = 2.0
 _BODY_SHOWN = 500
+# Events beyond n_predict, each of a token or more, that are still kept: a reply of some tokens too many is for a claim
+# to judge, one without end would never be judged.
+_OVERRUN_EVENTS = 64
 
+_Error = TypeVar("_Error", bound=ClientError)
 PromptText: TypeAlias = str | Sequence[int]
 
 
@@ -78,7 +83,8 @@ class Client:
         """One streamed completion with its counters.
 
         ``prompt`` is text or token ids. The deltas of ``/metrics`` are right only while no other request is in flight.
-        Raises RequestRefusedError, StreamBrokenError, StreamStalledError, ServerDiedError or MetricsMissingError.
+        Raises RequestRefusedError, StreamBrokenError, StreamStalledError, StreamOverrunError, ServerDiedError or
+        MetricsMissingError.
         """
         before = self._totals or self._read_totals(prompt_id)
         generation = self.stream(prompt, request, prompt_id=prompt_id, cell=cell, block=block, ordinal=ordinal)
@@ -104,12 +110,21 @@ class Client:
             why = f"the last event lacks what was promised: {type(error).__name__} {error} in {completion.final}"
             raise self._error(StreamBrokenError, prompt_id, why[:_BODY_SHOWN]) from None
 
-    def cut_off(self, prompt: PromptText, request: Mapping[str, Json], after_events: int) -> int:
-        """Begin a streamed completion, hang up after some events, and say how many had come."""
+    def cut_off(
+        self, prompt: PromptText, request: Mapping[str, Json], after_events: int, *, prompt_id: str = "live"
+    ) -> int:
+        """Begin a streamed completion, hang up after some events, and say how many had come.
+
+        Raises as ``stream`` does, also when the stream ended by itself before that and without a last event.
+        """
         body = {**request, "prompt": prompt, "stream": True}
-        with self._http.stream("POST", "/completion", json=body) as response:
-            self._refuse_status(response, "cut off")
-            return sum(1 for _ in islice(self._events(EventSource(response).iter_sse(), "cut off"), after_events))
+        arrivals, headers, broken = self._arrivals(body, prompt_id, after_events)
+        events = list(self._events(arrivals.events(headers), prompt_id)) if headers else []
+        if broken is not None:
+            raise self._transport_error(broken, prompt_id)
+        if not arrivals.is_cut and not (events and events[-1].get("stop")):
+            raise self._no_end(prompt_id, f"{len(events)} events")
+        return min(len(events), after_events)
 
     def post(self, path: str, body: Mapping[str, Json], *, prompt_id: str = "live") -> Json:
         """A plain request with a JSON answer. Raises RequestRefusedError, ServerDiedError or StreamBrokenError."""
@@ -128,27 +143,42 @@ class Client:
             raise self._transport_error(error, prompt_id) from None
 
     def _completed(self, body: Mapping[str, Json], prompt_id: str) -> Completion:
+        asked = body.get("n_predict", -1)
+        enough_events = asked + _OVERRUN_EVENTS if isinstance(asked, int) and asked >= 0 else math.inf
+        arrivals, headers, broken = self._arrivals(body, prompt_id, enough_events)
+        completion = Completion(time.perf_counter_ns())
+        if headers:  # what the server said before a break explains it better than the break
+            for event in self._events(arrivals.events(headers), prompt_id):
+                self._take(completion, event, arrivals.stamp_ns, prompt_id)
+        if broken is not None:
+            raise self._transport_error(broken, prompt_id)
+        if completion.final is None:
+            seen = f"{len(completion.tokens)} tokens"
+            if arrivals.is_cut:
+                why = f"{seen} had come where n_predict is {asked}, and no end: the stream was cut off"
+                raise self._error(StreamOverrunError, prompt_id, why)
+            raise self._no_end(prompt_id, seen)
+        return completion
+
+    def _arrivals(
+        self, body: Mapping[str, Json], prompt_id: str, enough_events: float
+    ) -> tuple[Arrivals, httpx.Headers, httpx.HTTPError | None]:
+        """What came, the headers of the answer (none where none came), and what broke it off."""
         arrivals, headers = Arrivals(), httpx.Headers()
-        broken: httpx.HTTPError | None = None
         try:
             with self._http.stream("POST", "/completion", json=dict(body)) as response:
                 if response.status_code != httpx.codes.OK:
                     response.read()
                 self._refuse_status(response, prompt_id)
                 headers = response.headers
-                arrivals.keep(response)
+                arrivals.keep(response, self._stall_timeout_s, enough_events)
         except httpx.HTTPError as error:
-            broken = error
-        completion = Completion(time.perf_counter_ns())
-        if headers:  # what the server said before a break explains it better than the break
-            for event in self._events(arrivals.events(headers), prompt_id):
-                self._take(completion, event, arrivals.stamp_ns, prompt_id)
-        if broken is not None:
-            raise self._transport_error(broken, prompt_id) from None
-        if completion.final is None:
-            why = f"the stream ended after {len(completion.tokens)} tokens without a last event"
-            raise self._died(prompt_id, why) or self._error(StreamBrokenError, prompt_id, why)
-        return completion
+            return arrivals, headers, error
+        return arrivals, headers, None
+
+    def _no_end(self, prompt_id: str, seen: str) -> ClientError:
+        why = f"the stream ended after {seen} without a last event"
+        return self._died(prompt_id, why) or self._error(StreamBrokenError, prompt_id, why)
 
     def _events(self, arrived: Iterable[ServerSentEvent], prompt_id: str) -> Iterator[dict[str, Any]]:
         try:
@@ -202,7 +232,7 @@ class Client:
         if died is not None:
             return died
         if isinstance(error, httpx.TimeoutException):
-            why = f"nothing arrived for {self._stall_timeout_s:g} s, though the server still runs"
+            why = f"nothing of an answer arrived for {self._stall_timeout_s:g} s, though the server still runs"
             return self._error(StreamStalledError, prompt_id, why)
         return self._error(StreamBrokenError, prompt_id, f"{type(error).__name__}: {error}")
 
@@ -214,15 +244,17 @@ class Client:
         code = self.server.exit_code()
         if code is None:
             return None
-        return self._error(ServerDiedError, prompt_id, f"the server ended with code {code} during the request ({seen})")
+        died = self._error(ServerDiedError, prompt_id, f"the server ended with code {code} during the request ({seen})")
+        died.exit_code = code
+        return died
 
     def _error(
         self,
-        kind: type[ClientError],
+        kind: type[_Error],
         prompt_id: str,
         why: str,
         remedy: str = "send the same prompt by hand; the log says more",
-    ) -> ClientError:
+    ) -> _Error:
         tried = f"asking the server of arm {self.server.arm} for prompt {prompt_id}"
         return kind(tried, why, remedy, self.server.log_tail())
 

@@ -18,7 +18,7 @@ from typing import Protocol
 import httpx
 
 from pytest_specdec.errors import NeverReadyError, PortTakenError, ServerError, ServerExitedError
-from pytest_specdec.server import warden
+from pytest_specdec.server import kin, warden
 from pytest_specdec.server.command import redacted
 
 __all__ = [
@@ -151,19 +151,30 @@ class LaunchedServer:
         return "\n".join(self.log().rstrip().splitlines()[-_TAIL_LINES:])
 
     def stop(self) -> None:
-        """SIGTERM to the whole group, a bounded wait, SIGKILL. Raises ServerError when it survives even that."""
+        """SIGTERM to the whole group, a bounded wait, SIGKILL; then the same to those of its processes that left it.
+
+        Raises ServerError when something survives even that.
+        """
         group = self._process.pid
+        relatives = kin.descendants(group)  # before the launcher ends: from then on they are nobody's children
+        if self.exit_code() is not None:
+            relatives = kin.given(self.api_key)
         for number in (signal.SIGTERM, signal.SIGKILL):
             if warden.send(group, number) and not self._gone_within(self.stop_timeout_s):
                 continue
             break
         else:
-            raise ServerError(
-                f"stopping the server of arm {self.arm} (pid {group})",
-                "it is still there after SIGTERM and SIGKILL",
-                "it hangs in the kernel, often in a driver: see dmesg; the device is not free before it is gone",
-            )
+            raise self._survived([group])
+        if left := kin.end(relatives, self.stop_timeout_s):
+            raise self._survived([process.pid for process in left])
         self._warden.forget(group)
+
+    def _survived(self, pids: Sequence[int]) -> ServerError:
+        return ServerError(
+            f"stopping the server of arm {self.arm} (pid {', '.join(map(str, pids))})",
+            "it is still there after SIGTERM and SIGKILL",
+            "it hangs in the kernel, often in a driver: see dmesg; the device is not free before it is gone",
+        )
 
     def _gone_within(self, timeout_s: float) -> bool:
         began_s = time.monotonic()

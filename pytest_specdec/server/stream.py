@@ -6,6 +6,7 @@ and kept; its events and tokens are taken out of it when that costs the measurem
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,6 +20,10 @@ from pytest_specdec.records import Alternative
 __all__ = ["Arrivals", "Completion"]
 
 
+_NS_PER_S = 1e9
+_END_OF_EVENT = b"\n\n"  # inside of an event JSON has its line breaks escaped
+
+
 class Arrivals(httpx.SyncByteStream):
     """The pieces of one answer, each with the time at which it was here."""
 
@@ -26,11 +31,33 @@ class Arrivals(httpx.SyncByteStream):
         self._pieces: list[tuple[int, bytes]] = []
         self.stamp_ns = 0
         """When the piece arrived that is being read again."""
+        self.is_cut = False
+        """Whether the answer had as many events as were enough, and might have had more."""
 
-    def keep(self, response: httpx.Response) -> None:
-        """Read the answer to its end. What came before an error (httpx.TransportError) is kept."""
-        for piece in response.iter_raw():
-            self._pieces.append((time.perf_counter_ns(), piece))
+    def keep(
+        self, response: httpx.Response, stall_timeout_s: float = math.inf, enough_events: float = math.inf
+    ) -> None:
+        """Read the answer to its end, or until it has ``enough_events``.
+
+        A server whose decoding hangs goes on sending comments, so that connections stay open: they are no progress.
+        Raises httpx.ReadTimeout when one arrives and nothing else has for ``stall_timeout_s``. What came before an
+        error (httpx.TransportError) is kept.
+        """
+        pieces = response.iter_raw()
+        events, progress_ns = 0, time.perf_counter_ns()
+        while events < enough_events:
+            piece = next(pieces, None)
+            if piece is None:
+                return
+            stamp_ns = time.perf_counter_ns()
+            self._pieces.append((stamp_ns, piece))
+            if piece.startswith((b":", b"\n", b"\r")) and _is_comment(piece):
+                if stamp_ns - progress_ns > stall_timeout_s * _NS_PER_S:
+                    raise httpx.ReadTimeout("nothing but comments arrived", request=response.request)
+            else:
+                progress_ns = stamp_ns
+                events += piece.count(_END_OF_EVENT)
+        self.is_cut = True
 
     def __iter__(self) -> Iterator[bytes]:
         for stamp_ns, piece in self._pieces:
@@ -65,6 +92,10 @@ class Completion:
             self.alternatives += [_alternative(row) for row in event.get("completion_probabilities", ())]
         if event["stop"]:
             self.final = event
+
+
+def _is_comment(piece: bytes) -> bool:
+    return all(line.startswith(b":") for line in piece.splitlines() if line)
 
 
 def _alternative(row: Mapping[str, Any]) -> Alternative:

@@ -7,22 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from pytest_specdec.errors import (
-    LedgerError,
-    MetricsMissingError,
-    NeverReadyError,
-    RequestRefusedError,
-    ServerDiedError,
-    ServerExitedError,
-    SpecdecError,
-    StreamBrokenError,
-    StreamStalledError,
-)
-from pytest_specdec.measure.cells import CellFailedError, Cells, failure_of
+from pytest_specdec.errors import LedgerError
+from pytest_specdec.measure.cells import Cells
+from pytest_specdec.measure.failures import CellFailedError
 from pytest_specdec.measure.ledger import Ledger
 from pytest_specdec.measure.servers import LaunchedServers
 from pytest_specdec.profile import compose, load
-from pytest_specdec.records import Arm, CellKey, Mode, Reason, Status
+from pytest_specdec.records import CellKey, Mode, Reason, Status
 from pytest_specdec.server.build import locate
 from pytest_specdec.workloads import load as load_workload
 from tests.support import build_with_fault, generation, small_profile
@@ -112,28 +103,19 @@ def test_a_damaged_ledger_is_not_taken_for_a_measurement(bench: Bench, tmp_path:
         Bench(tmp_path).cells.get(KEY)
 
 
-DRAFTED = Arm("dflash2", spec_types=("draft-dflash",))
-WORDS = ("tried", "why", "remedy", "the log")
+KILLED = 'print("loading", flush=True); os.kill(os.getpid(), 9)'
 
 
-@pytest.mark.parametrize(
-    ("error", "arm", "status", "reason"),
-    [
-        (ServerExitedError(*WORDS, exit_code=1), DRAFTED, Status.NOT_JUDGED, Reason.ARM_UNAVAILABLE),
-        (ServerExitedError(*WORDS, exit_code=-6), DRAFTED, Status.NOT_JUDGED, Reason.ARM_UNAVAILABLE),
-        (ServerExitedError(*WORDS, exit_code=-9), DRAFTED, Status.VOID, Reason.SERVER_FAILED),
-        (ServerExitedError(*WORDS, exit_code=137), DRAFTED, Status.VOID, Reason.SERVER_FAILED),
-        (ServerExitedError(*WORDS, exit_code=1), Arm("base"), Status.VOID, Reason.SERVER_FAILED),
-        (NeverReadyError(*WORDS), DRAFTED, Status.VOID, Reason.SERVER_FAILED),
-        (ServerDiedError(*WORDS), DRAFTED, Status.FAIL, Reason.SERVER_DIED),
-        (RequestRefusedError(*WORDS), DRAFTED, Status.FAIL, Reason.REQUEST_REFUSED),
-        (StreamStalledError(*WORDS), DRAFTED, Status.VOID, Reason.SERVER_STALLED),
-        (StreamBrokenError(*WORDS), DRAFTED, Status.VOID, Reason.STREAM_BROKEN),
-        (MetricsMissingError(*WORDS), DRAFTED, Status.VOID, Reason.METRICS_MISSING),
-    ],
-)
-def test_what_a_failure_means(error: SpecdecError, arm: Arm, status: Status, reason: Reason) -> None:
-    failure = failure_of(KEY, arm, error)
-    assert (failure.status, failure.reason) == (status, reason)
-    assert "why" in failure.summary
-    assert "| the log" in failure.detail
+def test_a_failure_that_was_the_machines_holds_until_the_run_is_gone_on_with(tmp_path: Path) -> None:
+    server = build_with_fault(tmp_path, KILLED)
+    for _ in range(2):
+        with pytest.raises(CellFailedError) as caught:
+            Bench(tmp_path, str(server)).cells.get(KEY)
+        assert (caught.value.status, caught.value.reason) == (Status.VOID, Reason.SERVER_FAILED)
+    again = Bench(tmp_path, str(build_with_fault(tmp_path, "")))
+    assert again.started == 1
+    again.ledger.reopen_void()
+    assert again.cells.get(KEY).drafted > 0
+    again.servers.close()
+    assert Bench(tmp_path).cells.get(KEY) == again.cells.get(KEY)
+    assert again.started == 2

@@ -65,6 +65,17 @@ def test_finished_and_failed_cells_come_back(ledger: Ledger) -> None:
     assert cells[OTHER]["failure"]["reason"] == "server_failed"
 
 
+def test_only_void_failures_are_reopened_and_may_fail_anew(ledger: Ledger) -> None:
+    void, fail = ({"status": s, "reason": "r", "summary": "s", "detail": "d"} for s in ("void", "fail"))
+    ledger.finish_cell(KEY, None, void)
+    ledger.finish_cell(OTHER, None, fail)
+    ledger.reopen_void()
+    assert list(Ledger(ledger.directory).cells()) == [OTHER]
+    ledger.finish_cell(KEY, None, fail)
+    ledger.reopen_void()
+    assert {key: row["failure"]["status"] for key, row in ledger.cells().items()} == {KEY: "fail", OTHER: "fail"}
+
+
 def test_each_line_is_on_disk_when_append_returns(tmp_path: Path) -> None:
     program = f"""
         import os, signal

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,12 +19,13 @@ from pytest_specdec.errors import (
     RequestRefusedError,
     ServerDiedError,
     StreamBrokenError,
+    StreamOverrunError,
     StreamStalledError,
 )
 from pytest_specdec.records import CellKey, Counters, Mode, StopType
 from pytest_specdec.server.client import Client
 from pytest_specdec.server.process import Warden, pick_port, spawn
-from tests.web import Action, Web, last, metrics, part, says, serving, streams
+from tests.web import Action, Web, goes_on_with, last, metrics, part, says, serving, streams
 
 CELL = CellKey(Mode.EXACT, "mixed", "dflash2")
 QUIET = metrics((0, 0, 0, 0))
@@ -108,6 +109,8 @@ def test_totals_are_read_once_between_requests() -> None:
     assert web.asked.count("GET /metrics") == 3
 
 
+SILENT = r"nothing of an answer arrived for 0\.5 s, though the server still runs"
+PING = ":\n\n"
 HALF = 'data: {"content": "x", "tok'
 MISBEHAVIOUR: dict[str, tuple[Action, type[ClientError], str]] = {
     "refused": (says('{"error": "no slot"}', status=500), RequestRefusedError, 'HTTP 500: {"error": "no slot"}'),
@@ -134,6 +137,9 @@ MISBEHAVIOUR: dict[str, tuple[Action, type[ClientError], str]] = {
     "new stop type": (streams(part(1), last(1, stop_type="bored")), StreamBrokenError, "bored"),
 }  # fmt: skip
 
+# Who hangs up does not look into what came.
+OF_A_COMPLETION = ("another event", "odd tokens", "no timings", "new stop type")
+
 
 @pytest.mark.usefixtures("soon_sure")
 @pytest.mark.parametrize("name", MISBEHAVIOUR)
@@ -152,10 +158,69 @@ def test_misbehaviour_is_named_with_prompt_arm_and_log_and_never_repeated(name: 
 def test_a_server_that_goes_silent_has_stalled() -> None:
     silence = threading.Event()
     with client_of(streams(part(1), then=lambda: void(silence.wait(60))), stall_s=0.5) as (client, web):
-        with pytest.raises(StreamStalledError, match=r"nothing arrived for 0\.5 s, though the server still runs"):
+        with pytest.raises(StreamStalledError, match=SILENT):
             ask(client)
         silence.set()
     assert web.asked.count("POST /completion") == 1
+
+
+@pytest.mark.usefixtures("soon_sure")
+@pytest.mark.parametrize("events", [(), (part(1), part(2))])
+def test_a_server_that_only_keeps_the_connection_open_has_stalled(events: tuple[object, ...]) -> None:
+    """A decoding thread that hangs does not keep llama-server's other threads from their pings."""
+    with (
+        client_of(goes_on_with(PING, *events, every_s=0.1), stall_s=0.5) as (client, _),
+        pytest.raises(StreamStalledError, match=SILENT),
+    ):
+        ask(client)
+
+
+def test_pings_in_between_are_no_stall() -> None:
+    with client_of(streams(PING, part(1), PING, PING, part(2), PING, last(2))) as (client, _):
+        assert client.stream("prompt", {"n_predict": 2}).tokens == (1, 2)
+
+
+@pytest.mark.usefixtures("soon_sure")
+def test_a_reply_without_end_is_cut_off() -> None:
+    with client_of(goes_on_with(part(1))) as (client, _), pytest.raises(StreamOverrunError) as caught:
+        ask(client)
+    told = str(caught.value)
+    for words in ("tokens had come where n_predict is 3, and no end", "prompt code-07", "arm dflash2"):
+        assert words in told
+
+
+@pytest.mark.parametrize("n_predict", [3, -1])
+def test_a_reply_of_some_tokens_too_many_is_for_a_claim_to_judge(n_predict: int) -> None:
+    tokens = range(40 if n_predict > 0 else 90)
+    events = [part(token, content="x" * (1 << 16)) for token in tokens]  # no two of which arrive at once
+    with client_of(streams(*events, last(len(tokens)))) as (client, _):
+        assert client.stream("prompt", {"n_predict": n_predict}).tokens == tuple(tokens)
+
+
+@pytest.mark.parametrize("events", [0, 1, 2])
+def test_a_stream_may_be_cut_off(events: int) -> None:
+    with client_of(goes_on_with(part(1))) as (client, _):
+        assert client.cut_off("prompt", {"n_predict": 500}, events) == events
+
+
+@pytest.mark.usefixtures("soon_sure")
+@pytest.mark.parametrize("name", [name for name in MISBEHAVIOUR if name not in OF_A_COMPLETION])
+def test_what_goes_wrong_before_it_is_cut_off_is_named_as_well(name: str) -> None:
+    action, kind, words = MISBEHAVIOUR[name]
+    with client_of(action) as (client, _), pytest.raises(kind) as caught:
+        client.cut_off("prompt", {"n_predict": 500}, 9, prompt_id="code-07")
+    assert type(caught.value) is kind
+    for word in ("prompt code-07", "arm dflash2", words.replace("3 tokens", "2 events").replace("tokens", "events")):
+        assert word in str(caught.value)
+
+
+@pytest.mark.usefixtures("soon_sure")
+def test_a_server_that_stalls_before_it_is_cut_off() -> None:
+    with (
+        client_of(goes_on_with(PING, part(1), every_s=0.1), stall_s=0.5) as (client, _),
+        pytest.raises(StreamStalledError, match=SILENT),
+    ):
+        client.cut_off("prompt", {"n_predict": 500}, 3)
 
 
 @pytest.mark.usefixtures("soon_sure")
@@ -222,7 +287,18 @@ server.serve_forever()
 """
 
 
-def test_a_server_that_dies_in_the_middle_is_told_from_one_that_closes(tmp_path: Path) -> None:
+def stream_it(client: Client) -> object:
+    return client.stream("prompt", {}, prompt_id="code-07")
+
+
+def cut_it_off(client: Client) -> object:
+    return client.cut_off("prompt", {}, 2, prompt_id="code-07")
+
+
+@pytest.mark.parametrize("request_it", [stream_it, cut_it_off])
+def test_a_server_that_dies_in_the_middle_is_told_from_one_that_closes(
+    tmp_path: Path, request_it: Callable[[Client], object]
+) -> None:
     port = pick_port()
     warden = Warden()
     server = spawn(
@@ -233,10 +309,11 @@ def test_a_server_that_dies_in_the_middle_is_told_from_one_that_closes(tmp_path:
         while "listening" not in server.log():
             assert server.exit_code() is None
         with Client(server, 30.0) as client, pytest.raises(ServerDiedError) as caught:
-            client.stream("prompt", {}, prompt_id="code-07")
+            request_it(client)
     finally:
         server.stop()
         warden.close()
+    assert caught.value.exit_code == 134
     told = str(caught.value)
     for word in ("the server ended with code 134", "prompt code-07", "arm dflash2", "| GGML_ASSERT failed"):
         assert word in told

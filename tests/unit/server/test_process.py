@@ -66,13 +66,13 @@ class Starter:
     def __call__(
         self, program: str, *, stop_timeout_s: float = PATIENCE_S, environment: Mapping[str, str] | None = None
     ) -> LaunchedServer:
-        port = pick_port()
+        port, api_key = pick_port(), new_api_key()
         code = "import os, signal, subprocess, sys, time\n" + textwrap.dedent(program)
         server = spawn(
-            [sys.executable, "-c", code, str(port), "--api-key", "the-key"],
+            [sys.executable, "-c", code, str(port), "--api-key", api_key],
             arm="dflash2",
             port=port,
-            api_key="the-key",
+            api_key=api_key,
             environment=environment or {},
             log_path=self._directory / "logs" / f"{len(self.started)}.log",
             stop_timeout_s=stop_timeout_s,
@@ -111,7 +111,7 @@ def test_it_starts_gets_ready_serves_and_stops(start: Starter) -> None:
 def test_the_key_is_not_shown(start: Starter) -> None:
     server = start(HEALTHY)
     assert server.arguments[-2:] == ("--api-key", "***")
-    assert "the-key" not in repr(server.arguments)
+    assert server.api_key not in repr(server.arguments)
 
 
 def test_it_has_a_process_group_of_its_own_and_reads_nothing(start: Starter) -> None:
@@ -245,6 +245,30 @@ def test_so_are_those_that_a_launcher_left_behind(start: Starter) -> None:
     assert _lives(child)
     server.stop()
     assert eventually(lambda: not _lives(child))
+
+
+# It is started in a session of its own, and so in another process group, with the key as every server is.
+ESCAPED = """
+    deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)" if {deaf} else "pass"
+    program = "import time\\nprint('up', flush=True); time.sleep(600)"
+    child = subprocess.Popen([sys.executable, "-c", deaf + "; " + program, *sys.argv[1:]], start_new_session=True)
+    print("child", child.pid, flush=True)
+    {then}
+"""
+
+
+@pytest.mark.parametrize("deaf", [False, True])
+@pytest.mark.parametrize("then", ["sys.exit(child.wait())", "sys.exit(0)"], ids=["waits", "leaves it behind"])
+def test_a_launcher_may_open_a_session_of_its_own(start: Starter, then: str, deaf: bool) -> None:
+    """Such as ``setsid -w``, and ``setsid`` alone."""
+    server = start(ESCAPED.format(deaf=deaf, then=then), stop_timeout_s=0.3 if deaf else PATIENCE_S)
+    bystander = start(ESCAPED.format(deaf=False, then="sys.exit(child.wait())"))
+    assert eventually(lambda: "up" in server.log() and "up" in bystander.log())
+    assert then != "sys.exit(0)" or eventually(lambda: server.exit_code() == 0)
+    child, other = (psutil.Process(int(one.log().replace("up", "").split()[1])) for one in (server, bystander))
+    server.stop()
+    assert not _lives(child.pid)
+    assert _lives(other.pid)
 
 
 def test_the_warden_ends_what_its_owner_left_running(tmp_path: Path) -> None:
