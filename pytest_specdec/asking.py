@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from typing import TypeVar
 
-from pytest_specdec.errors import SuiteError
+from pytest_specdec.errors import ServerError, SuiteError
 from pytest_specdec.judge import Judge
 from pytest_specdec.records import (
     BASE_BUILD,
@@ -133,7 +133,11 @@ class LiveArm:
         if self._claim.mode is Mode.SPEED:
             self._stack.enter_context(self._run.ahead.paused())
         opened = self._run.servers.running(self._run.arm(name), self._claim.mode, self._claim.server_flags)
-        live = self._stack.enter_context(opened)
+        try:
+            live = self._stack.enter_context(opened)
+        except ServerError as error:
+            error.arm = name
+            raise
         return self._stack.enter_context(Client(live, self._run.profile.stall_timeout_s))
 
 

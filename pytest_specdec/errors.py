@@ -30,8 +30,11 @@ class SpecdecError(Exception):
     """A failure that is not a verdict.
 
     ``tried`` says what was attempted, ``why`` what went wrong, ``remedy`` the next action for the reader.
-    ``log_tail`` holds the last lines of the server's log where there is a server.
+    ``log_tail`` holds the last lines of the server's log where there is a server, and ``arm`` whose it is where that is
+    known.
     """
+
+    arm: str | None = None
 
     def __init__(self, tried: str, why: str, remedy: str, log_tail: str = "") -> None:
         super().__init__(tried, why, remedy, log_tail)

@@ -51,7 +51,7 @@ def _finding(run: Run, claim: Claim, judge: Judge | None, error: BaseException |
     if isinstance(error, CellFailedError):
         return _of_failed_cell(run, error)
     if isinstance(error, (ServerError, ClientError, DeviceError)):
-        arm = run.arm(claim.arms[0])
+        arm = run.arm(error.arm or claim.arms[0])
         return _of_failed_cell(run, failure_of(CellKey(claim.mode, "live", arm.name), arm, error))
     if isinstance(error, AssertionError):
         words = str(error).partition("\n")[0][:200]

@@ -256,7 +256,9 @@ class Client:
         remedy: str = "send the same prompt by hand; the log says more",
     ) -> _Error:
         tried = f"asking the server of arm {self.server.arm} for prompt {prompt_id}"
-        return kind(tried, why, remedy, self.server.log_tail())
+        error = kind(tried, why, remedy, self.server.log_tail())
+        error.arm = self.server.arm
+        return error
 
     def _live_cell(self) -> CellKey:
         return CellKey(Mode.EXACT, "live", self.server.arm)

@@ -37,6 +37,15 @@ def test_a_drafter_that_crashes_at_load_is_a_fail_whatever_the_records(tmp_path:
     red.told("FAIL (server_died)", f"it crashed ({name})", "| GGML_ASSERT")
 
 
+def test_the_arm_that_ended_is_named_and_no_other(tmp_path: Path) -> None:
+    """The target alone cannot be started with two slots: no drafter is lost by that."""
+    fault = 'if "--parallel 2" in " ".join(arguments) and "--spec-type" not in arguments:\n    sys.exit("no slots")'
+    slots = "suites/test_context.py::test_parallel_slots_of_unequal_length[dflash2]"
+    red = Judged(tmp_path, slots, f"--llama-server={build_with_fault(tmp_path, fault)}")
+    assert {(row["status"], row["reason"]) for row in red.verdicts.values()} == {("void", "server_failed")}
+    red.told("a measurement of exact/live/base", "| no slots")
+
+
 def test_a_server_that_is_killed_mid_stream_is_no_regression(tmp_path: Path) -> None:
     build = build_with_fault(tmp_path, DIES_MID_STREAM.replace("SIGABRT", "SIGKILL").replace("GGML_ASSERT", "Killed"))
     red = Judged(tmp_path, *ONE_CLAIM, f"--llama-server={build}")
