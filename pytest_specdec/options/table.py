@@ -102,7 +102,8 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "--specdec-arm-args",
         "arm_args",
-        "Flags appended to every speculative arm, for trying a change or proving that the gate sees one.",
+        "Flags appended to every speculative arm, for trying a change or proving that the gate sees one. "
+        "Nothing is recorded with them.",
         values.words,
         metavar="FLAGS",
     ),

@@ -85,7 +85,11 @@ def test_a_regression_is_recorded_with_its_reason_or_not_at_all(project: Project
 
 def test_what_a_guard_spoiled_is_not_recorded(project: Project) -> None:
     before = project.baseline.read_bytes()
-    done = project.run("--specdec-update-baseline", "--specdec-arm-args=--spec-synth-len 2")
+    made_up = project.folder / "made_up.toml"
+    made_up.write_text(
+        'extends = "tiny"\nname = "tiny"\nabout = "made up"\n[arms.dflash2.flags]\nspec-synth-len = 2\n', "utf-8"
+    )
+    done = project.run("--specdec-update-baseline", f"--specdec-profile={made_up}")
     assert done.returncode == 1
     assert "not recorded: rate (void: synthetic_acceptance)" in done.stdout
     assert project.baseline.read_bytes() == before
