@@ -20,6 +20,7 @@ __all__ = [
     "NOTES",
     "PROFILE",
     "RECORDS",
+    "RED",
     "RUN",
     "RUN_DIR",
     "SETTINGS",
@@ -37,5 +38,6 @@ RUN_DIR: pytest.StashKey[str] = pytest.StashKey()
 CLAIM: pytest.StashKey[Claim] = pytest.StashKey()
 JUDGE: pytest.StashKey[Judge] = pytest.StashKey()
 RECORDS: pytest.StashKey[list[Record]] = pytest.StashKey()
+RED: pytest.StashKey[bool] = pytest.StashKey()  # whether a worker of pytest-xdist that had a run wants it red
 TOLD: pytest.StashKey[dict[str, str]] = pytest.StashKey()  # a cause → the claim that it was told for
 VERDICTS: pytest.StashKey[list[tuple[str, Verdict]]] = pytest.StashKey()  # the test's id with each

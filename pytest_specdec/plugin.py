@@ -12,7 +12,20 @@ import pytest
 from pytest_specdec import options
 from pytest_specdec.fixtures import arm, baseline, cells, claim, contrast, lossless, memory, prefixes, server
 from pytest_specdec.integrations import benchmark
-from pytest_specdec.keys import CLAIM, DECLARED, JUDGE, NOTES, PROFILE, RECORDS, RUN, RUN_DIR, SETTINGS, TOLD, VERDICTS
+from pytest_specdec.keys import (
+    CLAIM,
+    DECLARED,
+    JUDGE,
+    NOTES,
+    PROFILE,
+    RECORDS,
+    RED,
+    RUN,
+    RUN_DIR,
+    SETTINGS,
+    TOLD,
+    VERDICTS,
+)
 
 if TYPE_CHECKING:
     from pytest_specdec.records import Claim, Profile, Settings
@@ -218,7 +231,7 @@ def pytest_report_teststatus(report: pytest.CollectReport | pytest.TestReport) -
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Record what was asked for, write the results, and let nothing that judged nothing end green."""
     config = session.config
-    if RUN in config.stash or config.stash[VERDICTS]:
+    if RUN in config.stash or RED in config.stash or config.stash[VERDICTS]:
         from pytest_specdec.reporting import finish
 
         finish(session)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_specdec.keys import CLAIM, NOTES, RUN_DIR, SETTINGS
+from pytest_specdec.keys import CLAIM, NOTES, RED, RUN_DIR, SETTINGS, VERDICTS
 from pytest_specdec.markers import GROUP
 from pytest_specdec.options import settings_of
 
@@ -44,9 +44,17 @@ def pytest_configure_node(node: Any) -> None:
     node.workerinput[_KEY] = config.stash[RUN_DIR]
 
 
-def pytest_testnodedown(node: Any) -> None:
-    """What a worker has to tell at its end, such as what it recorded or why it gave up, is told by the controller."""
-    told = getattr(node, "workeroutput", {})
+def pytest_testnodedown(node: Any, error: object | None) -> None:
+    """What a worker has to tell at its end, such as what it recorded or why it gave up, is told by the controller.
+
+    So is that it wants the run red, as it must be where a worker dies with what it had still to record.
+    """
+    told, stash = getattr(node, "workeroutput", {}), node.config.stash
     if "specdec_error" in told:
         raise pytest.UsageError(told["specdec_error"])
-    node.config.stash[NOTES] += told.get("specdec_notes", [])
+    stash[NOTES] += told.get("specdec_notes", [])
+    died = error is not None and bool(stash[VERDICTS])
+    if died:
+        stash[NOTES].append(f"the worker {node.gateway.id} died before it had told all ({error}): run again")
+    if died or "specdec_red" in told:
+        stash[RED] = stash.get(RED, False) or died or told["specdec_red"]

@@ -83,6 +83,17 @@ def test_a_regression_is_recorded_with_its_reason_or_not_at_all(project: Project
     assert entry["provenance"]["accepted_regression"]["reason"] == "a smaller drafter"
 
 
+def test_a_refused_update_is_red_in_a_worker_too(project: Project) -> None:
+    project.edit(value=1.5 * project.document["entries"]["rate"]["value"])
+    before = project.baseline.read_bytes()
+    run = project.folder / "run"
+    refused = project.run("--specdec-update-baseline", "-n", "1", f"--specdec-run-dir={run}")
+    assert refused.returncode == pytest.ExitCode.TESTS_FAILED, refused.stdout
+    assert "these moved against their direction" in refused.stdout
+    assert json.loads((run / "results.json").read_text("utf-8"))["exit_status"] == pytest.ExitCode.TESTS_FAILED
+    assert project.baseline.read_bytes() == before
+
+
 def test_what_a_guard_spoiled_is_not_recorded(project: Project) -> None:
     before = project.baseline.read_bytes()
     made_up = project.folder / "made_up.toml"
