@@ -23,6 +23,7 @@ __all__ = [
     "RED",
     "RUN",
     "RUN_DIR",
+    "SESSION",
     "SETTINGS",
     "TOLD",
     "VERDICTS",
@@ -35,6 +36,7 @@ NOTES: pytest.StashKey[list[str]] = pytest.StashKey()  # what the end of the run
 PROFILE: pytest.StashKey[Profile] = pytest.StashKey()
 RUN: pytest.StashKey[Run] = pytest.StashKey()
 RUN_DIR: pytest.StashKey[str] = pytest.StashKey()
+SESSION: pytest.StashKey[str] = pytest.StashKey()  # of pytest-xdist: what its workers have in common
 CLAIM: pytest.StashKey[Claim] = pytest.StashKey()
 JUDGE: pytest.StashKey[Judge] = pytest.StashKey()
 RECORDS: pytest.StashKey[list[Record]] = pytest.StashKey()

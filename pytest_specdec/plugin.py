@@ -22,6 +22,7 @@ from pytest_specdec.keys import (
     RED,
     RUN,
     RUN_DIR,
+    SESSION,
     SETTINGS,
     TOLD,
     VERDICTS,
@@ -141,9 +142,12 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     config = session.config
     settings = _settings(config)
     run_dir = config.stash.get(RUN_DIR, None) or settings.resume or settings.run_dir or new_run_dir(config.rootpath)
-    progress = Progress(config, settings.quiet)
+    progress, session_name = Progress(config, settings.quiet), config.stash.get(SESSION, "")
     try:
-        run = Run.begin(settings, _profile(config), config.rootpath, Path(run_dir), claims, progress, progress.waiting)
+        run = Run.begin(
+            settings, _profile(config), config.rootpath, Path(run_dir), claims, progress, progress.waiting,
+            session_name,
+        )  # fmt: skip
     except SpecdecError as error:
         raise _usage_error(config, str(error)) from None
     config.stash[RUN] = run

@@ -88,11 +88,13 @@ class Run:
         claims: Sequence[Claim],
         progress: Callable[[str], None],
         waits: Callable[[str], None],
+        session: str = "",
     ) -> Run:
         """Find the build and its device, check models, flags and baselines, and open the run directory.
 
-        ``progress`` is told what is measured, ``waits`` what is waited for. Raises SpecdecError for anything that would
-        make the run meaningless, before the first measurement.
+        ``progress`` is told what is measured, ``waits`` what is waited for; ``session`` is that of pytest-xdist whose
+        worker this is. Raises SpecdecError for anything that would make the run meaningless, before the first
+        measurement.
         """
         folder = settings.baselines or baselines_folder(root)
         load_baselines(folder, profile.name, CPU_KEY)  # a folder that cannot be read is told before a build is started
@@ -107,7 +109,7 @@ class Run:
             run = cls(settings, profile, servers, device, ledger, baselines, progress, claims, _seed(settings, ledger))
             run.base = _base_servers(settings, profile, ledger, progress, device)
             run._check_what_is_needed(claims)
-            write_identity(run, claims)
+            write_identity(run, claims, session)
         except BaseException:
             device.close()
             raise

@@ -189,7 +189,8 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "--specdec-resume",
         "resume",
-        "Go on with the run in this directory: what it has measured counts, what is missing is measured.",
+        "Go on with the run in this directory: what it has measured counts, what is missing is measured. "
+        "Another build, model, flag or profile is refused.",
         values.path,
         metavar="DIR",
     ),
