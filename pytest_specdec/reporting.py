@@ -135,6 +135,7 @@ def finish(session: pytest.Session) -> None:
     run = config.stash.get(RUN, None)
     if run is not None:
         _unless_told(session, lambda: _record(config, run))
+        _unless_told(session, run.close)  # later a worker of pytest-xdist could tell nobody
     output = getattr(config, "workeroutput", None)
     if output is not None:  # a worker of pytest-xdist
         output["specdec_notes"] = config.stash[NOTES]

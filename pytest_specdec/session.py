@@ -77,6 +77,7 @@ class Run:
     played: dict[Any, Any] = field(default_factory=dict)  # what live servers answered, for claims that ask alike
     _arms: dict[str, Arm] = field(default_factory=dict)
     _workloads: dict[str, Workload] = field(default_factory=dict)
+    _closed: bool = False
 
     @classmethod
     def begin(
@@ -264,7 +265,10 @@ class Run:
         return write_records(self.baselines.path, self.profile.name, self.device, records, recording)
 
     def close(self) -> None:
-        """Stop every server and let the device go."""
+        """Stop every server and let the device go, once. Raises ServerError for a server that cannot be stopped."""
+        if self._closed:
+            return
+        self._closed = True
         if "ahead" in vars(self):
             self.ahead.stop()
         self._end_servers()

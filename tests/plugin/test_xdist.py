@@ -104,6 +104,18 @@ def pytest_sessionfinish(session):
 """
 
 
+NEVER_STOPS = """
+from pytest_specdec.errors import ServerError
+from pytest_specdec.session import Run
+
+def close(run, end_servers=Run._end_servers):
+    end_servers(run)
+    raise ServerError("stopping the server of arm base", "it is still there", "see dmesg")
+
+Run._end_servers = close
+"""
+
+
 @pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "worker"])
 def test_a_run_whose_claims_are_all_skipped_is_not_green(tmp_path: Path, workers: tuple[str, ...]) -> None:
     (tmp_path / "test_it.py").write_text(SKIPPED, "utf-8")
@@ -122,3 +134,16 @@ def test_a_worker_that_dies_at_its_end_is_not_green(tmp_path: Path) -> None:
     assert results_of(run)["one"]["status"] == "pass", done.stdout
     assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout
     assert "the worker gw0 died before it had told all" in done.stdout
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "worker"])
+def test_a_server_that_cannot_be_stopped_at_the_end_is_told_and_not_green(
+    tmp_path: Path, workers: tuple[str, ...]
+) -> None:
+    (tmp_path / "test_it.py").write_text(ONE, "utf-8")
+    (tmp_path / "conftest.py").write_text(NEVER_STOPS, "utf-8")
+    done = gate(f"--specdec-profile={small_profile(tmp_path)}", *workers, cwd=tmp_path)
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout
+    assert "1 claims: 1 pass" in done.stdout
+    assert "stopping the server of arm base" in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
