@@ -5,15 +5,15 @@ from __future__ import annotations
 import contextlib
 import datetime
 import functools
-import os
 import platform
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_specdec import __version__
+from pytest_specdec.conditions import conditions_of, differences, joined
 from pytest_specdec.errors import LedgerError
 from pytest_specdec.measure.ledger import plain
 from pytest_specdec.measure.servers import LaunchedServers
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["machine_name", "write_identity"]
 
+_MOST_TOLD = 20  # differences: another profile may differ in everything
+
 
 @functools.cache  # every speed claim asks whether its record is of this machine
 def machine_name() -> str:
@@ -31,46 +33,59 @@ def machine_name() -> str:
     return f"{platform.system()} {platform.machine()}, {_cpu_model()}"
 
 
-def write_identity(run: Run, claims: Sequence[Claim]) -> None:
-    """Begin the run directory, or see that a run that goes on is the one it holds. Raises LedgerError."""
+def write_identity(run: Run, claims: Sequence[Claim], session: str) -> None:
+    """Begin the run directory, or see that a run that goes on is measured as the one it holds. Raises LedgerError.
+
+    ``session``: of pytest-xdist, whose workers share the directory; empty without it. The first of them to come here
+    answers for all.
+    """
     with run.ledger.locked("run"):
-        if run.ledger.is_begun:
-            if os.environ.get("PYTEST_XDIST_WORKER"):
-                return
-            if run.settings.resume is not None:
-                _check_it_is_the_same(run, run.ledger.identity)
-                run.ledger.reopen_void()
-                return
+        if not run.ledger.is_begun:
+            run.ledger.begin({**_identity(run, claims), "session": session})
+            return
+        before = run.ledger.identity
+        if session and before.get("session") == session:
+            return
+        if run.settings.resume is None:
             raise LedgerError(
                 f"beginning a run in {run.ledger.directory}",
                 "it holds another run",
-                "choose another --specdec-run-dir",
+                "choose another --specdec-run-dir, or go on with that run: --specdec-resume",
             )
-        run.ledger.begin(_identity(run, claims))
+        now = _identity(run, claims)
+        _refuse_other_conditions(run, before, now)
+        run.ledger.begin({**_gone_on_with(before, now), "session": session})
+        run.ledger.reopen_void()
 
 
-def _check_it_is_the_same(run: Run, before: Mapping[str, Json]) -> None:
-    """Evidence of another build, profile, device or machine is no evidence for this run."""
-    now = {
-        "build": plain(run.servers.identity)["version"],
-        "profile": run.profile.name,
-        "device": run.device,
-        "machine": machine_name(),
-    }
-    then = {**{name: before.get(name) for name in now}, "build": before.get("build", {}).get("version")}
-    differing = [f"{name}: {then[name]} then, {now[name]} now" for name in now if then[name] != now[name]]
+def _refuse_other_conditions(run: Run, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Evidence of another build, model, flag, profile, device or machine is no evidence for this run."""
+    if "conditions" in before:
+        differing = list(differences(before["conditions"], now["conditions"]))
+    else:
+        differing = ["it does not say what it was measured under: another version of pytest-specdec has begun it"]
     if differing:
+        more = [f"and {len(differing) - _MOST_TOLD} more"] if len(differing) > _MOST_TOLD else []
         raise LedgerError(
             f"going on with the run in {run.ledger.directory}",
-            "\n".join(differing),
+            "\n".join([*differing[:_MOST_TOLD], *more]),
             "measure with what it was begun with, or begin a new run without --specdec-resume",
         )
+
+
+def _gone_on_with(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+    """The run as it was begun; arms, models and claims that come to it are added, for whoever goes on after this."""
+    return {
+        **now,
+        **before,
+        "claims": list(dict.fromkeys((*before["claims"], *now["claims"]))),
+        **{name: joined(before[name], now[name]) for name in ("arguments", "conditions")},
+    }
 
 
 def _identity(run: Run, claims: Sequence[Claim]) -> Mapping[str, Json]:
     arms = dict.fromkeys(key.arm for claim in claims if run.unavailable(claim) is None for key in claim.cells)
     launched = run.servers if isinstance(run.servers, LaunchedServers) else None
-    models = dict.fromkeys(m for name in arms for m in (run.arm(name).target, run.arm(name).drafter) if m)
     content: Mapping[str, Json] = plain({
         "schema": 1,
         "run": run.ledger.directory.name,
@@ -89,7 +104,7 @@ def _identity(run: Run, claims: Sequence[Claim]) -> Mapping[str, Json]:
             for name in arms
             if launched
         },
-        "models": {name: run.model_sha256(name) for name in models},
+        "conditions": conditions_of(run, claims, machine_name()),
         "versions": _versions(),
     })  # fmt: skip
     return content

@@ -20,8 +20,10 @@ __all__ = [
     "NOTES",
     "PROFILE",
     "RECORDS",
+    "RED",
     "RUN",
     "RUN_DIR",
+    "SESSION",
     "SETTINGS",
     "TOLD",
     "VERDICTS",
@@ -34,8 +36,10 @@ NOTES: pytest.StashKey[list[str]] = pytest.StashKey()  # what the end of the run
 PROFILE: pytest.StashKey[Profile] = pytest.StashKey()
 RUN: pytest.StashKey[Run] = pytest.StashKey()
 RUN_DIR: pytest.StashKey[str] = pytest.StashKey()
+SESSION: pytest.StashKey[str] = pytest.StashKey()  # of pytest-xdist: what its workers have in common
 CLAIM: pytest.StashKey[Claim] = pytest.StashKey()
 JUDGE: pytest.StashKey[Judge] = pytest.StashKey()
 RECORDS: pytest.StashKey[list[Record]] = pytest.StashKey()
+RED: pytest.StashKey[bool] = pytest.StashKey()  # whether a worker of pytest-xdist that had a run wants it red
 TOLD: pytest.StashKey[dict[str, str]] = pytest.StashKey()  # a cause → the claim that it was told for
 VERDICTS: pytest.StashKey[list[tuple[str, Verdict]]] = pytest.StashKey()  # the test's id with each

@@ -12,7 +12,21 @@ import pytest
 from pytest_specdec import options
 from pytest_specdec.fixtures import arm, baseline, cells, claim, contrast, lossless, memory, prefixes, server
 from pytest_specdec.integrations import benchmark
-from pytest_specdec.keys import CLAIM, DECLARED, JUDGE, NOTES, PROFILE, RECORDS, RUN, RUN_DIR, SETTINGS, TOLD, VERDICTS
+from pytest_specdec.keys import (
+    CLAIM,
+    DECLARED,
+    JUDGE,
+    NOTES,
+    PROFILE,
+    RECORDS,
+    RED,
+    RUN,
+    RUN_DIR,
+    SESSION,
+    SETTINGS,
+    TOLD,
+    VERDICTS,
+)
 
 if TYPE_CHECKING:
     from pytest_specdec.records import Claim, Profile, Settings
@@ -128,9 +142,12 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     config = session.config
     settings = _settings(config)
     run_dir = config.stash.get(RUN_DIR, None) or settings.resume or settings.run_dir or new_run_dir(config.rootpath)
-    progress = Progress(config, settings.quiet)
+    progress, session_name = Progress(config, settings.quiet), config.stash.get(SESSION, "")
     try:
-        run = Run.begin(settings, _profile(config), config.rootpath, Path(run_dir), claims, progress, progress.waiting)
+        run = Run.begin(
+            settings, _profile(config), config.rootpath, Path(run_dir), claims, progress, progress.waiting,
+            session_name,
+        )  # fmt: skip
     except SpecdecError as error:
         raise _usage_error(config, str(error)) from None
     config.stash[RUN] = run
@@ -218,7 +235,7 @@ def pytest_report_teststatus(report: pytest.CollectReport | pytest.TestReport) -
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Record what was asked for, write the results, and let nothing that judged nothing end green."""
     config = session.config
-    if RUN in config.stash or config.stash[VERDICTS]:
+    if RUN in config.stash or RED in config.stash or config.stash[VERDICTS]:
         from pytest_specdec.reporting import finish
 
         finish(session)

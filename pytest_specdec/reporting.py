@@ -24,6 +24,7 @@ from pytest_specdec.keys import (
     JUDGE,
     NOTES,
     RECORDS,
+    RED,
     RUN,
     RUN_DIR,
     SETTINGS,
@@ -126,16 +127,21 @@ def status_words(report: pytest.TestReport) -> tuple[str, str, str] | None:
 
 
 def finish(session: pytest.Session) -> None:
-    """The end of a run: baseline, results, exit code. What cannot be written is told and makes the run red."""
+    """The end of a run: baseline, results, exit code. What cannot be written is told and makes the run red.
+
+    pytest-xdist passes over the exit status of a worker: what makes a worker red it tells the controller.
+    """
     config = session.config
     run = config.stash.get(RUN, None)
     if run is not None:
         _unless_told(session, lambda: _record(config, run))
+        _unless_told(session, run.close)  # later a worker of pytest-xdist could tell nobody
     output = getattr(config, "workeroutput", None)
     if output is not None:  # a worker of pytest-xdist
         output["specdec_notes"] = config.stash[NOTES]
+        output["specdec_red"] = config.stash.get(RED, False)
         return
-    if nothing_judged([verdict for _, verdict in config.stash[VERDICTS]]):
+    if nothing_judged([verdict for _, verdict in config.stash[VERDICTS]]) or config.stash.get(RED, False):
         _redden(session)
     if run is not None:
         config.stash[NOTES] += _left_over(config, run)
@@ -153,6 +159,7 @@ def _unless_told(session: pytest.Session, action: Callable[[], None]) -> None:
 
 
 def _redden(session: pytest.Session) -> None:
+    session.config.stash[RED] = True
     if session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

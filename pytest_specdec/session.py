@@ -77,6 +77,7 @@ class Run:
     played: dict[Any, Any] = field(default_factory=dict)  # what live servers answered, for claims that ask alike
     _arms: dict[str, Arm] = field(default_factory=dict)
     _workloads: dict[str, Workload] = field(default_factory=dict)
+    _closed: bool = False
 
     @classmethod
     def begin(
@@ -88,11 +89,13 @@ class Run:
         claims: Sequence[Claim],
         progress: Callable[[str], None],
         waits: Callable[[str], None],
+        session: str = "",
     ) -> Run:
         """Find the build and its device, check models, flags and baselines, and open the run directory.
 
-        ``progress`` is told what is measured, ``waits`` what is waited for. Raises SpecdecError for anything that would
-        make the run meaningless, before the first measurement.
+        ``progress`` is told what is measured, ``waits`` what is waited for; ``session`` is that of pytest-xdist whose
+        worker this is. Raises SpecdecError for anything that would make the run meaningless, before the first
+        measurement.
         """
         folder = settings.baselines or baselines_folder(root)
         load_baselines(folder, profile.name, CPU_KEY)  # a folder that cannot be read is told before a build is started
@@ -107,7 +110,7 @@ class Run:
             run = cls(settings, profile, servers, device, ledger, baselines, progress, claims, _seed(settings, ledger))
             run.base = _base_servers(settings, profile, ledger, progress, device)
             run._check_what_is_needed(claims)
-            write_identity(run, claims)
+            write_identity(run, claims, session)
         except BaseException:
             device.close()
             raise
@@ -262,7 +265,10 @@ class Run:
         return write_records(self.baselines.path, self.profile.name, self.device, records, recording)
 
     def close(self) -> None:
-        """Stop every server and let the device go."""
+        """Stop every server and let the device go, once. Raises ServerError for a server that cannot be stopped."""
+        if self._closed:
+            return
+        self._closed = True
         if "ahead" in vars(self):
             self.ahead.stop()
         self._end_servers()

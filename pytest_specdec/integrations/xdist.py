@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import Any
 
 import pytest
 
-from pytest_specdec.keys import CLAIM, NOTES, RUN_DIR, SETTINGS
+from pytest_specdec.keys import CLAIM, NOTES, RED, RUN_DIR, SESSION, SETTINGS, VERDICTS
 from pytest_specdec.markers import GROUP
 from pytest_specdec.options import settings_of
 
 __all__ = ["pytest_collection_modifyitems", "pytest_configure_node", "pytest_sessionstart", "pytest_testnodedown"]
 
-_KEY = "specdec_run_dir"
+_SENT = {"specdec_run_dir": RUN_DIR, "specdec_session": SESSION}
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """A worker takes the directory that it was sent."""
-    sent = getattr(session.config, "workerinput", {}).get(_KEY)
-    if sent:
-        session.config.stash[RUN_DIR] = sent
+    """A worker takes the directory that it was sent, and the name by which it knows what its fellows have begun."""
+    sent = getattr(session.config, "workerinput", {})
+    for name, key in _SENT.items():
+        if name in sent:
+            session.config.stash[key] = sent[name]
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
@@ -33,20 +35,33 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_configure_node(node: Any) -> None:
-    """The controller chooses the directory once and sends it with each worker's input."""
+    """The controller chooses the directory once and sends it with each worker's input.
+
+    A session has a name that no other has: a directory that was begun before is not its own.
+    """
     from pytest_specdec.places import new_run_dir
 
     config: pytest.Config = node.config
     if SETTINGS not in config.stash:
         config.stash[SETTINGS] = settings_of(config)
     if RUN_DIR not in config.stash:
-        config.stash[RUN_DIR] = str(config.stash[SETTINGS].run_dir or new_run_dir(config.rootpath))
-    node.workerinput[_KEY] = config.stash[RUN_DIR]
+        settings = config.stash[SETTINGS]
+        config.stash[RUN_DIR] = str(settings.resume or settings.run_dir or new_run_dir(config.rootpath))
+        config.stash[SESSION] = secrets.token_hex(8)
+    node.workerinput.update({name: config.stash[key] for name, key in _SENT.items()})
 
 
-def pytest_testnodedown(node: Any) -> None:
-    """What a worker has to tell at its end, such as what it recorded or why it gave up, is told by the controller."""
-    told = getattr(node, "workeroutput", {})
+def pytest_testnodedown(node: Any, error: object | None) -> None:
+    """What a worker has to tell at its end, such as what it recorded or why it gave up, is told by the controller.
+
+    So is that it wants the run red, as it must be where a worker dies with what it had still to record.
+    """
+    told, stash = getattr(node, "workeroutput", {}), node.config.stash
     if "specdec_error" in told:
         raise pytest.UsageError(told["specdec_error"])
-    node.config.stash[NOTES] += told.get("specdec_notes", [])
+    stash[NOTES] += told.get("specdec_notes", [])
+    died = error is not None and bool(stash[VERDICTS])
+    if died:
+        stash[NOTES].append(f"the worker {node.gateway.id} died before it had told all ({error}): run again")
+    if died or "specdec_red" in told:
+        stash[RED] = stash.get(RED, False) or died or told["specdec_red"]

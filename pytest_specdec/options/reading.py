@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,7 +37,8 @@ def any_given(config: pytest.Config) -> bool:
 def settings_of(config: pytest.Config) -> Settings:
     """Read, check and freeze all options.
 
-    Raises pytest.UsageError that names the option, where it was set, the value and the valid ones.
+    Raises pytest.UsageError that names the option, where it was set, the value and the valid ones, or says why two do
+    not go together.
     """
     from pytest_specdec.records import Effort, Inconclusive, Settings, UpdateBaseline
 
@@ -51,7 +53,24 @@ def settings_of(config: pytest.Config) -> Settings:
         found["inconclusive"] = Inconclusive(found["inconclusive"])
     if "property_effort" in found:
         found["property_effort"] = Effort(found["property_effort"])
-    return Settings(**found)
+    settings = Settings(**found)
+    _refuse_to_record_a_trial(settings)
+    return settings
+
+
+def _refuse_to_record_a_trial(settings: Settings) -> None:
+    """A record stands under its arm's name and flags, and a trial's measurement is not theirs."""
+    from pytest_specdec.errors import BaselineError
+    from pytest_specdec.records import UpdateBaseline
+
+    recording = "--specdec-calibrate" if settings.calibrate else "--specdec-update-baseline"
+    if settings.arm_args and (settings.calibrate or settings.update_baseline is not UpdateBaseline.OFF):
+        refused = BaselineError(
+            f"recording ({recording}) with --specdec-arm-args={shlex.quote(shlex.join(settings.arm_args))}",
+            "they are for trying a change: the record would stand under arms that do not have these flags",
+            "leave one of the two out, or put the flags into the arms of a profile of your own and record that",
+        )
+        raise pytest.UsageError(str(refused))
 
 
 def _given(option: Option, config: pytest.Config) -> _Given:

@@ -102,7 +102,8 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "--specdec-arm-args",
         "arm_args",
-        "Flags appended to every speculative arm, for trying a change or proving that the gate sees one.",
+        "Flags appended to every speculative arm, for trying a change or proving that the gate sees one. "
+        "Nothing is recorded with them.",
         values.words,
         metavar="FLAGS",
     ),
@@ -188,7 +189,8 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "--specdec-resume",
         "resume",
-        "Go on with the run in this directory: what it has counts, what is missing or failed as void is measured.",
+        "Go on with the run in this directory: what it has counts, what is missing or failed as void is measured. "
+        "Another build, model, flag or profile is refused.",
         values.path,
         metavar="DIR",
     ),

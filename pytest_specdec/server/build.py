@@ -24,6 +24,7 @@ EMBEDDED = "embedded"
 _EMBEDDED_COMMAND = (sys.executable, "-m", "pytest_specdec.server.embedded")
 _INSTALL = "install one: pip install 'pytest-specdec[embedded]' (prebuilt), or pass --llama-server=PATH"
 _PROBE_TIMEOUT_S = 60.0
+_LEAST_NUMBER = 5000  # speculation is younger; what is below counts something else, such as a shallow clone's commits
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,11 +151,11 @@ def _run(command: Sequence[str]) -> str:
 def build_number_of(text: str) -> int | None:
     """The build number in ``version: 10499 (1a2b3c)``, ``… (build 11434, commit …)`` or ``b11434-1a2b3c``.
 
-    None for 0, which is what a build outside a git checkout calls itself.
+    None where it cannot be true: a build outside a git checkout calls itself 0, one of a shallow clone 1.
     """
     match = re.search(r"build (\d+)|version: (\d+)\b(?!\.)|\bb(\d+)-", text)
     number = int(next(group for group in match.groups() if group)) if match else 0
-    return number or None
+    return number if number >= _LEAST_NUMBER else None
 
 
 def _commit_of(text: str) -> str | None:
@@ -167,5 +168,5 @@ def _number_of_package(package: str | None) -> int | None:
     if package is None:
         return None
     parts = importlib.metadata.version(package).split(".")
-    digits = [part for part in parts[:3] if part.isdigit() and int(part) > 5000]
+    digits = [part for part in parts[:3] if part.isdigit() and int(part) >= _LEAST_NUMBER]
     return int(digits[-1]) if digits else None

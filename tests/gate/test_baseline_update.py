@@ -83,9 +83,24 @@ def test_a_regression_is_recorded_with_its_reason_or_not_at_all(project: Project
     assert entry["provenance"]["accepted_regression"]["reason"] == "a smaller drafter"
 
 
+def test_a_refused_update_is_red_in_a_worker_too(project: Project) -> None:
+    project.edit(value=1.5 * project.document["entries"]["rate"]["value"])
+    before = project.baseline.read_bytes()
+    run = project.folder / "run"
+    refused = project.run("--specdec-update-baseline", "-n", "1", f"--specdec-run-dir={run}")
+    assert refused.returncode == pytest.ExitCode.TESTS_FAILED, refused.stdout
+    assert "these moved against their direction" in refused.stdout
+    assert json.loads((run / "results.json").read_text("utf-8"))["exit_status"] == pytest.ExitCode.TESTS_FAILED
+    assert project.baseline.read_bytes() == before
+
+
 def test_what_a_guard_spoiled_is_not_recorded(project: Project) -> None:
     before = project.baseline.read_bytes()
-    done = project.run("--specdec-update-baseline", "--specdec-arm-args=--spec-synth-len 2")
+    made_up = project.folder / "made_up.toml"
+    made_up.write_text(
+        'extends = "tiny"\nname = "tiny"\nabout = "made up"\n[arms.dflash2.flags]\nspec-synth-len = 2\n', "utf-8"
+    )
+    done = project.run("--specdec-update-baseline", f"--specdec-profile={made_up}")
     assert done.returncode == 1
     assert "not recorded: rate (void: synthetic_acceptance)" in done.stdout
     assert project.baseline.read_bytes() == before

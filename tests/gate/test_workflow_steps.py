@@ -147,7 +147,8 @@ def test_the_merge_base_is_found(tmp_path: Path) -> None:
     runner = Runner(tmp_path / "job", {"inputs.llama-ref": "refs/pull/7/head", "inputs.base-ref": "master"})
     done = runner.run(step)
     assert done.returncode == 0, done.stderr
-    assert runner.outputs == {"steps.refs.outputs.new-sha": new, "steps.refs.outputs.base-sha": base}
+    found = {name.removeprefix("steps.refs.outputs."): value for name, value in runner.outputs.items()}
+    assert found == {"new-sha": new, "new-number": "2", "base-sha": base, "base-number": "1"}
 
 
 def test_an_unknown_backend_is_refused(tmp_path: Path) -> None:
@@ -159,20 +160,54 @@ def test_an_unknown_backend_is_refused(tmp_path: Path) -> None:
     assert "must be cpu, cuda, rocm or vulkan" in done.stdout
 
 
-@pytest.mark.skipif(shutil.which("cmake") is None, reason="needs cmake")
-@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a compiler")
-def test_a_build_is_one_file(tmp_path: Path) -> None:
-    sources = tmp_path / "new"
-    sources.mkdir()
-    (sources / "CMakeLists.txt").write_text(
+needs_cmake = pytest.mark.skipif(shutil.which("cmake") is None, reason="needs cmake")
+needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a compiler")
+
+
+def _toy_sources(folder: Path) -> None:
+    """Sources that number themselves as llama.cpp does, and know of one commit only."""
+    folder.mkdir()
+    (folder / "CMakeLists.txt").write_text(
         "cmake_minimum_required(VERSION 3.14)\nproject(toy C)\n"
+        "if (NOT DEFINED LLAMA_BUILD_NUMBER)\n  set(LLAMA_BUILD_NUMBER 1)\nendif()\n"
+        "add_compile_definitions(NUMBER=${LLAMA_BUILD_NUMBER})\n"
         "set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)\nadd_executable(llama-server main.c)\n",
         "utf-8",
     )
-    (sources / "main.c").write_text("int main(void) { return 0; }\n", "utf-8")
+    (folder / "main.c").write_text('#include <stdio.h>\nint main(void) { printf("%d", NUMBER); return 0; }\n', "utf-8")
+
+
+def _said_by(server: Path) -> str:
+    return subprocess.run([server], capture_output=True, text=True, check=True).stdout
+
+
+@needs_cmake
+@needs_compiler
+def test_a_build_is_one_file(tmp_path: Path) -> None:
+    _toy_sources(tmp_path / "new")
     done = subprocess.run([ACTION / "build", "new"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert subprocess.run([tmp_path / "build-new" / "bin" / "llama-server"], check=False).returncode == 0
+    assert _said_by(tmp_path / "build-new" / "bin" / "llama-server") == "1"
+
+
+@needs_cmake
+@needs_compiler
+@pytest.mark.parametrize(
+    ("job", "step", "side", "number"),
+    [
+        ("base", "Build the merge base", "base", "steps.refs.outputs.base-number"),
+        ("gate", "Build the ref under test", "new", "needs.base.outputs.new-number"),
+    ],
+)
+def test_a_build_of_a_shallow_checkout_has_its_true_number(
+    job: str, step: str, side: str, number: str, tmp_path: Path
+) -> None:
+    runner = Runner(tmp_path, {"inputs.backend": "cpu", number: "11549"})
+    (runner.workspace / "specdec").symlink_to(GITHUB.parent)
+    _toy_sources(runner.workspace / side)
+    done = runner.run(steps_of(GITHUB / "workflows" / "gate.yml", job)[step])
+    assert done.returncode == 0, done.stderr
+    assert _said_by(runner.workspace / f"build-{side}" / "bin" / "llama-server") == "11549"
 
 
 def test_the_sandbox_runs_what_it_is_given_and_says_what_it_lacks(tmp_path: Path) -> None:

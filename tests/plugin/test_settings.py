@@ -76,6 +76,21 @@ def test_a_bad_value_ends_the_run_and_the_valid_ones_are_named(
     assert "Traceback" not in told
 
 
+@pytest.mark.parametrize(
+    "recording", ["--specdec-update-baseline", "--specdec-update-baseline=new", "--specdec-calibrate"]
+)
+def test_what_is_only_tried_is_not_recorded(project: pytest.Pytester, recording: str) -> None:
+    trial = "--specdec-arm-args=--spec-draft-p-min 0.85"
+    result = project.runpytest_inprocess(recording, trial)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([
+        f"ERROR: recording ({recording.partition('=')[0]}) with --specdec-arm-args='--spec-draft-p-min 0.85'",
+        "*why:*for trying a change*", "*remedy:*a profile of your own*",
+    ])  # fmt: skip
+    for judging in ((trial,), (trial, "--specdec-update-baseline=off"), (recording, "--specdec-arm-args=")):
+        assert project.runpytest_inprocess("--collect-only", "-q", *judging).ret == pytest.ExitCode.OK
+
+
 def test_a_profile_that_does_not_exist_ends_the_run_before_collection(project: pytest.Pytester) -> None:
     result = project.runpytest_inprocess("--specdec-profile=tini")
     assert result.ret == pytest.ExitCode.USAGE_ERROR

@@ -76,3 +76,74 @@ def test_a_mistake_is_told_once_and_without_a_traceback(tmp_path: Path) -> None:
     assert "looking for the model 'target' (nowhere.gguf)" in told
     assert "Traceback" not in told
     assert len(told.splitlines()) < 40
+
+
+SKIPPED = """
+import pytest
+
+@pytest.mark.claim("skipped", source="t", arm="base", on="mixed")
+def test_skipped(claim):
+    pytest.skip("not today")
+"""
+ONE = """
+import pytest
+
+@pytest.mark.claim("one", source="t", arm="base", on="mixed")
+def test_one(cells, claim):
+    claim.holds(cells["base"].drafted == 0, measured="none", expected="none")
+"""
+DIES_ONCE = """
+import os, pathlib, pytest
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session):
+    mark = pathlib.Path("died")
+    if hasattr(session.config, "workerinput") and not mark.exists():
+        mark.touch()
+        os._exit(9)
+"""
+
+
+NEVER_STOPS = """
+from pytest_specdec.errors import ServerError
+from pytest_specdec.session import Run
+
+def close(run, end_servers=Run._end_servers):
+    end_servers(run)
+    raise ServerError("stopping the server of arm base", "it is still there", "see dmesg")
+
+Run._end_servers = close
+"""
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "worker"])
+def test_a_run_whose_claims_are_all_skipped_is_not_green(tmp_path: Path, workers: tuple[str, ...]) -> None:
+    (tmp_path / "test_it.py").write_text(SKIPPED, "utf-8")
+    done = gate(f"--specdec-profile={small_profile(tmp_path)}", *workers, cwd=tmp_path)
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout
+
+
+def test_a_worker_that_dies_at_its_end_is_not_green(tmp_path: Path) -> None:
+    """It may have had something to record."""
+    (tmp_path / "test_it.py").write_text(ONE, "utf-8")
+    (tmp_path / "conftest.py").write_text(DIES_ONCE, "utf-8")
+    run = new_run(tmp_path)
+    profile = small_profile(tmp_path)
+    done = gate(f"--specdec-profile={profile}", f"--specdec-run-dir={run}", "-n", "1", cwd=tmp_path)
+    assert (tmp_path / "died").exists()
+    assert results_of(run)["one"]["status"] == "pass", done.stdout
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout
+    assert "the worker gw0 died before it had told all" in done.stdout
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "worker"])
+def test_a_server_that_cannot_be_stopped_at_the_end_is_told_and_not_green(
+    tmp_path: Path, workers: tuple[str, ...]
+) -> None:
+    (tmp_path / "test_it.py").write_text(ONE, "utf-8")
+    (tmp_path / "conftest.py").write_text(NEVER_STOPS, "utf-8")
+    done = gate(f"--specdec-profile={small_profile(tmp_path)}", *workers, cwd=tmp_path)
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout
+    assert "1 claims: 1 pass" in done.stdout
+    assert "stopping the server of arm base" in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr

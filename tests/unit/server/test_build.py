@@ -144,6 +144,9 @@ def test_home_is_expanded(binary: Path, monkeypatch: pytest.MonkeyPatch) -> None
     [
         ("version: 10499 (1a2b3c4)", 10499),
         ("version: 0 (unknown)", None),
+        ("version: 1 (1a2b3c4)", None),
+        ("version: 0.0.1 (build 50, commit abcdef1)", None),
+        ("b1-1a2b3c4d", None),
         ("llama-server (build 11434, commit abcdef1)", 11434),
         ("build 0, commit unknown", None),
         ("b11434-1a2b3c4d", 11434),
