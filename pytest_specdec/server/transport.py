@@ -87,6 +87,6 @@ def _named_as_httpx(
     except TimeoutError as error:
         raise on_timeout(str(error), request=request) from error
     except http.client.HTTPException as error:
-        raise httpx.RemoteProtocolError(f"{type(error).__name__}: {error}", request=request) from error
+        raise httpx.RemoteProtocolError(repr(error), request=request) from error
     except OSError as error:
         raise on_failure(str(error), request=request) from error
