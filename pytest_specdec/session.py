@@ -14,7 +14,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_specdec.baseline import Baselines, Calibrated, Comparability, Record, Recording, write_records
+from pytest_specdec.baseline import (
+    Baselines,
+    Calibrated,
+    Comparability,
+    Record,
+    Recording,
+    chosen_folder,
+    write_records,
+)
 from pytest_specdec.baseline import load as load_baselines
 from pytest_specdec.device.samples import CPU_KEY
 from pytest_specdec.errors import BuildError, ModelError, SpecdecError, SuiteError
@@ -27,7 +35,6 @@ from pytest_specdec.measure.ledger import Ledger
 from pytest_specdec.measure.own_device import OwnDevice
 from pytest_specdec.measure.rescoring import measure_noise, remembered_noise, verify_widths
 from pytest_specdec.measure.servers import AttachedServers, LaunchedServers, Servers
-from pytest_specdec.places import baselines_folder
 from pytest_specdec.profile import compose
 from pytest_specdec.records import (
     NEW_BUILD,
@@ -94,7 +101,7 @@ class Run:
         ``progress`` is told what is measured, ``waits`` what is waited for. Raises SpecdecError for anything that would
         make the run meaningless, before the first measurement.
         """
-        folder = settings.baselines or baselines_folder(root)
+        folder = _baselines_folder(settings, root)
         load_baselines(folder, profile.name, CPU_KEY)  # a folder that cannot be read is told before a build is started
         build = None if settings.server_urls else locate(settings.llama_server, launcher=settings.launcher)
         ledger = Ledger(run_dir)
@@ -312,8 +319,16 @@ def planned(settings: Settings, profile: Profile, root: Path, claims: Sequence[C
     """What a plan of these claims depends on. Raises BaselineError, or DeviceError."""
     from pytest_specdec.planning import PlanContext
 
-    folder, device = settings.baselines or baselines_folder(root), _planned_device(settings)
+    folder, device = _baselines_folder(settings, root), _planned_device(settings)
     return PlanContext(settings, profile, load_baselines(folder, profile.name, device), claims, device, machine_name())
+
+
+def _baselines_folder(settings: Settings, root: Path) -> Path:
+    return chosen_folder(settings.baselines, root, may_be_new=_writes_baselines(settings))
+
+
+def _writes_baselines(settings: Settings) -> bool:
+    return settings.calibrate or settings.update_baseline is not UpdateBaseline.OFF
 
 
 def _planned_device(settings: Settings) -> str:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from pytest_specdec import __version__
 from pytest_specdec.cli.shared import Commands, add_setting
 from pytest_specdec.errors import SpecdecError
-from pytest_specdec.places import baselines_folder
 from pytest_specdec.records import Profile
 
 if TYPE_CHECKING:
@@ -121,7 +120,7 @@ def _device(arguments: argparse.Namespace) -> Iterator[Check]:
         yield _memory(sample.memory_used_mib, sample.memory_total_mib)
         yield _sharing([process.pid for process in others] if others is not None else None, sample.load_1m)
         yield _lock(device)
-        yield from _baselines(arguments, identity.baseline_key)
+        yield from _guarded("baseline", lambda: _baselines(arguments, identity.baseline_key))
     finally:
         device.close()
 
@@ -187,10 +186,10 @@ def _lock(device: OwnDevice) -> Check:
 
 
 def _baselines(arguments: argparse.Namespace, device: str) -> Iterator[Check]:
-    from pytest_specdec.baseline import load
+    from pytest_specdec.baseline import chosen_folder, load
     from pytest_specdec.profile import load as load_profile
 
-    stored = load(arguments.baselines or baselines_folder(Path.cwd()), load_profile(arguments.profile).name, device)
+    stored = load(chosen_folder(arguments.baselines, Path.cwd()), load_profile(arguments.profile).name, device)
     if stored.has_records:
         yield Check("baseline", f"{len(stored.entries)} entries, records of this device among them: {stored.path}")
     else:

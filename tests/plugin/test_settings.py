@@ -140,3 +140,26 @@ def test_nor_where_the_tests_themselves_are_elsewhere(project: pytest.Pytester, 
     (elsewhere / "test_there.py").write_text(CLAIM, "utf-8")
     result = project.runpytest_inprocess("--collect-only", "-q", str(elsewhere), "--specdec-profile", str(profile))
     assert result.ret == pytest.ExitCode.OK, result.stderr.str()
+
+
+@pytest.mark.parametrize("by", ["command line", "environment", "ini file"])
+def test_a_folder_of_baselines_that_is_not_there_ends_the_run(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    if by == "environment":
+        monkeypatch.setenv("SPECDEC_BASELINES", "baselnes")
+    elif by == "ini file":
+        project.makeini("[pytest]\ntestpaths = suite\nspecdec_baselines = baselnes\n")
+    for more in ([], ["--specdec-plan"]):
+        result = project.runpytest_inprocess(*(["--specdec-baselines=baselnes"] if by == "command line" else []), *more)
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        result.stderr.fnmatch_lines(["ERROR: reading the baselines in *baselnes*", "*there is no such folder"])
+
+
+def test_a_device_without_a_baseline_of_its_own_is_told_above_the_tests(project: pytest.Pytester) -> None:
+    (project.path / "stored" / "tiny").mkdir(parents=True)
+    (project.path / "stored" / "tiny" / "other.json").write_text(
+        '{"schema": 1, "profile": "tiny", "device": "other", "entries": {}}', "utf-8"
+    )
+    result = project.runpytest_inprocess("--specdec-baselines=stored")
+    result.stdout.fnmatch_lines(["specdec: no baseline for cpu in stored/tiny: recorded claims are not judged"])

@@ -171,6 +171,14 @@ def test_a_path_in_the_ini_file_is_read_from_there(tmp_path: Path) -> None:
     assert str(tmp_path / "stored") in done.stderr
 
 
+@pytest.mark.parametrize("command", [["doctor"], ["baseline", "show"], ["claims"]])
+def test_a_folder_of_baselines_that_is_not_there_is_told(command: list[str], tmp_path: Path) -> None:
+    done = _run(*command, "--specdec-baselines=baselnes", cwd=tmp_path)
+    assert done.returncode != 0
+    assert "there is no such folder" in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_an_ini_file_that_pytest_refuses_is_told(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\nspecdec_profile = tiny\nspecdec_profile = tiny\n", "utf-8")
     done = _run("doctor", cwd=tmp_path)
