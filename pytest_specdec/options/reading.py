@@ -78,6 +78,9 @@ def _as_list(value: str | Sequence[str]) -> list[str]:
 
 
 def _parsed(given: _Given) -> Any:
+    # Elsewhere an empty text is none: there it says what a command line says by leaving the option out.
+    if given.origin == given.option.flag and not all(text.strip() for text in given.texts):
+        raise pytest.UsageError(f"{given.origin}= is empty; was a variable not set? Give a value or leave it out")
     try:
         parsed = [given.option.parse(text) for text in given.texts]
     except values.BadValueError as error:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_specdec.options import OPTIONS
 from tests.support import build_with_fault, gate, small_profile
 
 CLAIM = """
@@ -74,6 +75,22 @@ def test_a_bad_value_ends_the_run_and_the_valid_ones_are_named(
     told = result.stderr.str()
     assert told.startswith(f"ERROR: {flag}: {value!r} is not valid; {words}".replace("\\'", "'")) or words in told
     assert "Traceback" not in told
+
+
+@pytest.mark.parametrize("option", [option.flag for option in OPTIONS if option.metavar is not None])
+def test_an_empty_value_on_the_command_line_is_a_variable_that_was_not_set(
+    pytester: pytest.Pytester, option: str
+) -> None:
+    result = pytester.runpytest_inprocess(f"{option}=")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert f"{option}= is empty; was a variable not set?" in result.stderr.str()
+
+
+def test_an_empty_value_elsewhere_is_none(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    for option in OPTIONS:
+        monkeypatch.setenv(option.env, "")
+    project.makeini("[pytest]\ntestpaths = suite\n" + "".join(f"{option.ini} =\n" for option in OPTIONS))
+    assert project.runpytest_inprocess("--collect-only").ret == pytest.ExitCode.OK
 
 
 def test_a_profile_that_does_not_exist_ends_the_run_before_collection(project: pytest.Pytester) -> None:

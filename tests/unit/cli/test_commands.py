@@ -171,6 +171,23 @@ def test_a_path_in_the_ini_file_is_read_from_there(tmp_path: Path) -> None:
     assert str(tmp_path / "stored") in done.stderr
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["doctor", "--llama-server="],
+        ["doctor", "--specdec-baselines="],
+        ["claims", "--specdec-profile="],
+        ["baseline", "check", "--specdec-baselines="],
+        ["history", "--specdec-history="],
+    ],
+)
+def test_an_empty_setting_is_a_variable_that_was_not_set(arguments: list[str], tmp_path: Path) -> None:
+    done = _run(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    flag = arguments[-1].rstrip("=")
+    assert f"argument {flag}: is empty; was a variable not set?" in done.stderr
+
+
 @pytest.mark.parametrize("command", [["doctor"], ["baseline", "show"], ["claims"]])
 def test_a_folder_of_baselines_that_is_not_there_is_told(command: list[str], tmp_path: Path) -> None:
     done = _run(*command, "--specdec-baselines=baselnes", cwd=tmp_path)
