@@ -26,7 +26,7 @@ from pytest_specdec.baseline import (
 from pytest_specdec.baseline import load as load_baselines
 from pytest_specdec.device.samples import CPU_KEY
 from pytest_specdec.errors import BuildError, ModelError, SpecdecError, SuiteError
-from pytest_specdec.identity import machine_name, write_identity
+from pytest_specdec.identity import machine_name, refuse_no_run, write_identity
 from pytest_specdec.lossless import Noises
 from pytest_specdec.measure.ahead import Ahead
 from pytest_specdec.measure.cells import Cells
@@ -101,6 +101,8 @@ class Run:
         ``progress`` is told what is measured, ``waits`` what is waited for. Raises SpecdecError for anything that would
         make the run meaningless, before the first measurement.
         """
+        if settings.resume is not None:
+            refuse_no_run(settings.resume)
         folder = _baselines_folder(settings, root)
         load_baselines(folder, profile.name, CPU_KEY)  # a folder that cannot be read is told before a build is started
         build = None if settings.server_urls else locate(settings.llama_server, launcher=settings.launcher)

@@ -45,6 +45,11 @@ def settings_of(config: pytest.Config) -> Settings:
         given = _given(option, config)
         if given.texts:
             found[option.dest] = _parsed(given)
+    if "resume" in found and "run_dir" in found:
+        raise pytest.UsageError(
+            f"--specdec-resume={found['resume']} and --specdec-run-dir={found['run_dir']}: a run that goes on keeps "
+            "its evidence where it began; leave one of the two out"
+        )
     if "update_baseline" in found:
         found["update_baseline"] = UpdateBaseline(found["update_baseline"])
     if "inconclusive" in found:

@@ -180,3 +180,18 @@ def test_a_device_without_a_baseline_of_its_own_is_told_above_the_tests(project:
     )
     result = project.runpytest_inprocess("--specdec-baselines=stored")
     result.stdout.fnmatch_lines(["specdec: no baseline for cpu in stored/tiny: recorded claims are not judged"])
+
+
+@pytest.mark.parametrize("place", ["nowhere", "suite"])
+def test_where_no_run_has_begun_there_is_none_to_go_on_with(project: pytest.Pytester, place: str) -> None:
+    before = sorted(project.path.rglob("*"))
+    result = project.runpytest_inprocess("-p", "no:cacheprovider", f"--specdec-resume={place}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: going on with the run in {place}*", f"*there is no run in {place}*"])
+    assert [path for path in sorted(project.path.rglob("*")) if "__pycache__" not in path.parts] == before
+
+
+def test_a_run_that_goes_on_has_its_place(project: pytest.Pytester) -> None:
+    result = project.runpytest_inprocess("--specdec-resume=one", "--specdec-run-dir=two")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "--specdec-resume=one and --specdec-run-dir=two" in result.stderr.str()
