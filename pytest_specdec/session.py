@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_specdec.availability import unavailable
 from pytest_specdec.baseline import (
     Baselines,
     Calibrated,
@@ -25,7 +26,7 @@ from pytest_specdec.baseline import (
 )
 from pytest_specdec.baseline import load as load_baselines
 from pytest_specdec.device.samples import CPU_KEY
-from pytest_specdec.errors import BuildError, ModelError, SpecdecError, SuiteError
+from pytest_specdec.errors import BuildError, ModelError, SuiteError
 from pytest_specdec.identity import machine_name, refuse_no_run, write_identity
 from pytest_specdec.lossless import Noises
 from pytest_specdec.measure.ahead import Ahead
@@ -44,9 +45,7 @@ from pytest_specdec.records import (
     Finding,
     Mode,
     Profile,
-    Reason,
     Settings,
-    Status,
     UpdateBaseline,
     Workload,
 )
@@ -225,25 +224,7 @@ class Run:
 
     def unavailable(self, claim: Claim) -> Finding | None:
         """Why this claim cannot be judged here, known before anything is measured."""
-        for name in dict.fromkeys(key.arm for key in claim.cells) or claim.arms:
-            try:
-                arm = self.arm(name)
-            except SpecdecError as error:
-                return _not_judged(Reason.ARM_UNKNOWN, f"the arm {name}", error.why, error.remedy)
-            if isinstance(self.servers, AttachedServers) and not self.servers.attached(arm):
-                remedy = f"--specdec-server-url {name}=URL"
-                return _not_judged(Reason.ARM_NOT_ATTACHED, f"the arm {name}", "no server was given for it", remedy)
-        if claim.across_builds and self.base is None:
-            return _not_judged(Reason.NO_BASE_BUILD, "two builds", "one was given", "--llama-server-base=PATH")
-        for name in claim.on:
-            try:
-                self.workload(name)
-            except SpecdecError as error:
-                return _not_judged(Reason.WORKLOAD_UNKNOWN, f"the workload {name}", error.why, error.remedy)
-        if claim.server_flags and isinstance(self.servers, AttachedServers):
-            wanted = f"a server with {shlex.join(f'{name} {value}' for name, value in claim.server_flags.items())}"
-            return _not_judged(Reason.NOT_CONTROLLED, wanted, "attached servers are as they are", "use --llama-server")
-        return None
+        return unavailable(self, claim)
 
     def comparability(self, claim: Claim) -> Comparability:
         """What must be equal for a record of this claim to be comparable."""
@@ -350,10 +331,6 @@ def _crew(claims: Sequence[Claim]) -> Crew:
 
 def _workers() -> int:
     return int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) if "PYTEST_XDIST_WORKER" in os.environ else 1
-
-
-def _not_judged(reason: Reason, wanted: str, why: str, remedy: str) -> Finding:
-    return Finding(Status.NOT_JUDGED, reason, "nothing", wanted, why, remedy)
 
 
 def _seed(settings: Settings, ledger: Ledger) -> int:

@@ -218,6 +218,12 @@ class AttachedServers:
                 f"this claim needs it started with {dict(extra_flags)}",
                 "run this claim against a build with --llama-server",
             )
+        if not self.attached(arm):
+            raise ServerError(
+                f"using the attached server of arm {arm.name}",
+                f"none was given; attached are {', '.join(self._urls)}",
+                f"--specdec-server-url={arm.name}=URL",
+            )
         server = AttachedServer(arm.name, self._urls[arm.name], self._api_key)
         wait_until_ready(server, self._profile.ready_timeout_s, f"reaching {server.url} (arm {arm.name})")
         yield server

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from pytest_specdec.errors import ServerError
 from pytest_specdec.measure.ledger import Ledger
-from pytest_specdec.measure.servers import LaunchedServers
+from pytest_specdec.measure.servers import AttachedServers, LaunchedServers
 from pytest_specdec.profile import compose, load
-from pytest_specdec.records import Mode
+from pytest_specdec.records import Arm, Mode
 from pytest_specdec.server.build import locate
 from tests.support import executable, gate, new_run, results_of, servers_of, small_profile
 
@@ -38,6 +39,20 @@ def test_live(server, claim):
 @pytest.mark.claim("slots", source="t", arm="dflash2", server_flags={"parallel": 2})
 def test_slots(server, claim):
     server.start()
+"""
+
+
+COMPARED = """
+import pytest
+
+@pytest.mark.claim("live.pair", source="t", arm="dflash2", over="base")
+def test_pair(server, claim):
+    server.start("base")
+
+@pytest.mark.claim("two", source="t", arm="dflash2", over="dflash2", against="dflash2", against_over="base", on="code",
+                   kind="speed")
+def test_two(contrast, baseline):
+    baseline.holds(contrast.throughput)
 """
 
 
@@ -86,6 +101,22 @@ def test_servers_attached_by_url_are_judged_and_go_on(tmp_path: Path, attached: 
     identity = json.loads((run / "run.json").read_text("utf-8"))
     assert identity["build"]["source"] == "url"
     assert "the-key-of-both" not in (run / "run.json").read_text("utf-8")
+
+
+def test_an_arm_that_a_claim_compares_with_and_nobody_attached_is_not_judged(
+    tmp_path: Path, attached: Attached
+) -> None:
+    """Also where it has no workload, and so no cells: a live server, or an arm that only a second contrast names."""
+    (tmp_path / "test_it.py").write_text(COMPARED, "utf-8")
+    run = new_run(tmp_path)
+    done = gate(
+        f"--specdec-server-url=dflash2={attached.urls['dflash2']}", f"--specdec-run-dir={run}",
+        f"--specdec-profile={small_profile(tmp_path)}", cwd=tmp_path, LLAMA_API_KEY="the-key-of-both",
+    )  # fmt: skip
+    assert "KeyError" not in done.stdout + done.stderr
+    found = results_of(run)
+    assert {row["reason"] for row in found.values()} == {"arm_not_attached"}, found
+    assert found["live.pair"]["remedy"] == "--specdec-server-url base=URL"
 
 
 def test_a_wrong_key_is_told(tmp_path: Path, attached: Attached) -> None:
@@ -162,3 +193,9 @@ def test_a_build_that_only_the_launcher_can_see(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == pytest.ExitCode.OK, done.stdout
     assert json.loads((run / "run.json").read_text("utf-8"))["build"]["location"] == "/app/llama-server"
+
+
+def test_an_arm_that_nobody_attached_is_an_error_of_the_server() -> None:
+    servers = AttachedServers({"dflash2": "http://127.0.0.1:9"}, load("tiny"), None)
+    with pytest.raises(ServerError, match="attached are dflash2"), servers.running(Arm("base"), Mode.EXACT):
+        pass
