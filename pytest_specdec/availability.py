@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pytest_specdec.errors import SpecdecError
 from pytest_specdec.measure.servers import AttachedServers
-from pytest_specdec.records import Claim, Finding, Reason, Status
+from pytest_specdec.records import Claim, Finding, Json, Reason, Status
 
 if TYPE_CHECKING:
     from pytest_specdec.session import Run
 
-__all__ = ["unavailable"]
+__all__ = ["FLAGS_UNKNOWN", "record_says_nothing", "unavailable"]
+
+FLAGS_UNKNOWN = "the flags of a server that is somebody else's are not known, so no record speaks for it"
 
 
 def unavailable(run: Run, claim: Claim) -> Finding | None:
@@ -36,6 +39,14 @@ def unavailable(run: Run, claim: Claim) -> Finding | None:
         wanted = f"a server with {shlex.join(f'{name} {value}' for name, value in claim.server_flags.items())}"
         return _not_judged(Reason.NOT_CONTROLLED, wanted, "attached servers are as they are", "use --llama-server")
     return None
+
+
+def record_says_nothing(measured: str, evidence: Mapping[str, Json]) -> Finding:
+    """For a claim whose record cannot be compared with attached servers."""
+    remedy = "judge a build with --llama-server, which is started with the flags of the record"
+    return Finding(
+        Status.NOT_JUDGED, Reason.NOT_CONTROLLED, measured, "the record's own setting", FLAGS_UNKNOWN, remedy, evidence
+    )
 
 
 def _not_judged(reason: Reason, wanted: str, why: str, remedy: str) -> Finding:

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_specdec.availability import unavailable
+from pytest_specdec.availability import FLAGS_UNKNOWN, unavailable
 from pytest_specdec.baseline import (
     Baselines,
     Calibrated,
@@ -111,7 +111,7 @@ class Run:
         ledger.device = device.identity.key
         try:
             baselines = load_baselines(folder, profile.name, device.identity.baseline_key)
-            servers = _servers(settings, profile, build, ledger, progress, device)
+            servers = _servers(settings, profile, build, ledger, progress, waits, device)
             run = cls(settings, profile, servers, device, ledger, baselines, progress, claims, _seed(settings, ledger))
             run.base = _base_servers(settings, profile, ledger, progress, device)
             run._check_what_is_needed(claims)
@@ -278,8 +278,12 @@ class Run:
                 "leave the option out",
             )
         if isinstance(self.servers, AttachedServers):
-            for name, _ in self.settings.server_urls:
-                self.arm(name)
+            if _writes_baselines(self.settings):
+                raise SuiteError(
+                    "recording what attached servers do (--specdec-server-url)", FLAGS_UNKNOWN,
+                    "record with a build of yours: --llama-server",
+                )  # fmt: skip
+            self.servers.refuse_different_targets([self.arm(name) for name, _ in self.settings.server_urls])
             return
         for claim in claims:
             if self.unavailable(claim) is None:
@@ -343,10 +347,10 @@ def _seed(settings: Settings, ledger: Ledger) -> int:
 
 def _servers(
     settings: Settings, profile: Profile, build: Build | None, ledger: Ledger, progress: Callable[[str], None],
-    device: OwnDevice,
+    waits: Callable[[str], None], device: OwnDevice,
 ) -> Servers:  # fmt: skip
     if build is None:
-        return AttachedServers(dict(settings.server_urls), profile, os.environ.get("LLAMA_API_KEY"))
+        return AttachedServers(dict(settings.server_urls), profile, os.environ.get("LLAMA_API_KEY"), waits)
     return LaunchedServers(build, profile, ledger, settings.launcher, settings.arm_args, progress, device)
 
 
