@@ -6,7 +6,6 @@ import contextlib
 import datetime
 import os
 import secrets
-import shlex
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -27,6 +26,7 @@ from pytest_specdec.baseline import (
 from pytest_specdec.baseline import load as load_baselines
 from pytest_specdec.device.samples import CPU_KEY
 from pytest_specdec.errors import BuildError, ModelError, SuiteError
+from pytest_specdec.flags import refuse_unknown_flags
 from pytest_specdec.identity import machine_name, refuse_no_run, write_identity
 from pytest_specdec.lossless import Noises
 from pytest_specdec.measure.ahead import Ahead
@@ -292,14 +292,8 @@ class Run:
                     self.servers.model(arm.target, claim.mode)
                     if arm.drafter:
                         self.servers.model(arm.drafter, claim.mode)
-        known = self.servers.build.capabilities.flags
-        unknown = [word for word in self.settings.arm_args if word.startswith("--") and word not in known]
-        if unknown:
-            raise BuildError(
-                f"using --specdec-arm-args {shlex.join(self.settings.arm_args)}",
-                f"{self.servers.identity.location} does not list {', '.join(unknown)} in its --help",
-                "correct the flag, or use a build that has it",
-            )
+        needed = {name: self.arm(name) for c in claims if self.unavailable(c) is None for name in c.involved}
+        refuse_unknown_flags(self.servers.build, self.profile, needed.values(), self.settings.arm_args)
 
 
 def planned(settings: Settings, profile: Profile, root: Path, claims: Sequence[Claim]) -> PlanContext:

@@ -50,6 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print every check. The status is 1 when the suite could not run."""
     checks = [Check("pytest-specdec", __version__), *_guarded("build", lambda: _build(arguments.server))]
     checks += _guarded("profile", lambda: _profile(arguments.profile))
+    checks += _guarded("profile's flags", lambda: _own_flags(arguments))
     checks += _guarded("device", lambda: _device(arguments))
     checks += _guarded("orphans", _orphans)
     width = max(len(check.what) for check in checks)
@@ -98,6 +99,26 @@ def _profile(name: str) -> Iterator[Check]:
         sha256 = found.sha256
         where = str(found.path) if found.path else f"{found.hub}, which the server looks up"
         yield Check(f"model {model}", where + (f", SHA-256 {sha256[:_HASH]}…" if sha256 else ""))
+
+
+def _own_flags(arguments: argparse.Namespace) -> Iterator[Check]:
+    """Whether the build knows the flags that the user's own profile file sets."""
+    from pytest_specdec.errors import BuildError, ProfileError
+    from pytest_specdec.flags import refuse_unknown_flags
+    from pytest_specdec.profile import compose, load
+    from pytest_specdec.server.build import locate
+
+    with suppress(ProfileError):  # told where the profile is looked at
+        profile = load(arguments.profile)
+        if not profile.own_flags:
+            return
+        try:
+            build = locate(arguments.server)
+        except BuildError:  # told where the build is looked at
+            return
+        arms = [*profile.arms.values(), *(compose(profile, name) for name in profile.judged_arms)]
+        refuse_unknown_flags(build, profile, arms, ())
+        yield Check("profile's flags", f"the build knows all {len(profile.own_flags)} that {profile.origin} sets")
 
 
 def _models_needed(profile: Profile) -> list[str]:

@@ -195,3 +195,34 @@ def test_a_run_that_goes_on_has_its_place(project: pytest.Pytester) -> None:
     result = project.runpytest_inprocess("--specdec-resume=one", "--specdec-run-dir=two")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert "--specdec-resume=one and --specdec-run-dir=two" in result.stderr.str()
+
+
+def test_a_flag_of_ones_own_profile_that_the_build_does_not_know_ends_the_run(
+    project: pytest.Pytester, elsewhere: Path
+) -> None:
+    profile = small_profile(elsewhere, "[server.flags]\nctx-sise = 512\n")
+    result = project.runpytest_inprocess(f"--specdec-profile={profile}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        [
+            f"ERROR: using the flags of the profile {profile}",
+            "*does not list --ctx-sise (did you mean --ctx-size?) in its --help",
+            "*correct the flag*",
+        ]
+    )
+
+
+def test_one_of_a_built_in_profile_that_a_build_is_too_old_for_does_not(
+    project: pytest.Pytester, elsewhere: Path
+) -> None:
+    """Nor one of an arm that no selected claim needs."""
+    fault = """
+if arguments == ["--help"]:
+    print("--model --metrics")
+    sys.exit()
+"""
+    path = build_with_fault(elsewhere, "pass")
+    path.write_text(path.read_text("utf-8").replace("embedded =", f"{fault}\nembedded =", 1), "utf-8")
+    profile = small_profile(elsewhere, "[arms.dflash2.flags]\nspec-draft-p-mn = 0.1\n")
+    result = project.runpytest_inprocess(f"--specdec-profile={profile}", f"--llama-server={path}")
+    assert result.ret == pytest.ExitCode.OK, result.stderr.str()
