@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -73,6 +74,11 @@ def pytest_configure(config: pytest.Config) -> None:
         from pytest_specdec.integrations import xdist
 
         config.pluginmanager.register(xdist, "specdec-xdist")
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """What was meant for us and says nothing."""
+    return options.misspelled_lines(os.environ) if options.any_given(config) else []
 
 
 def pytest_collection(session: pytest.Session) -> None:
@@ -154,7 +160,8 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
         return []
     from pytest_specdec.header import header_lines
 
-    return header_lines(config.stash[RUN])
+    told = options.any_given(config)
+    return [*([] if told else options.misspelled_lines(os.environ)), *header_lines(config.stash[RUN])]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -226,3 +226,26 @@ if arguments == ["--help"]:
     profile = small_profile(elsewhere, "[arms.dflash2.flags]\nspec-draft-p-mn = 0.1\n")
     result = project.runpytest_inprocess(f"--specdec-profile={profile}", f"--llama-server={path}")
     assert result.ret == pytest.ExitCode.OK, result.stderr.str()
+
+
+@pytest.mark.parametrize("given", [(), ("--specdec-quiet",)])
+def test_a_misspelled_variable_is_told_once_above_the_tests(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, given: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("SPECDEC_PROFIL", "mine.toml")
+    if not given:
+        for option in OPTIONS:
+            monkeypatch.delenv(option.env, raising=False)
+        monkeypatch.setenv("LLAMA_SERVER", "embedded")
+    told = project.runpytest_inprocess(*given).stdout.str()
+    assert told.count("SPECDEC_PROFIL is no setting and says nothing; did you mean SPECDEC_PROFILE?") == 1
+
+
+def test_projects_that_use_nothing_of_ours_hear_nothing_of_it(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for option in OPTIONS:
+        monkeypatch.delenv(option.env, raising=False)
+    monkeypatch.setenv("SPECDEC_PROFIL", "mine.toml")
+    pytester.makepyfile("def test_it(): pass")
+    assert "SPECDEC" not in pytester.runpytest_inprocess().stdout.str()
