@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
+from pytest_specdec.availability import FLAGS_UNKNOWN, record_says_nothing
 from pytest_specdec.baseline import Entry, differences
 from pytest_specdec.baseline.entries import EntryKind
 from pytest_specdec.measure.panel import block_size
@@ -105,7 +106,9 @@ def expectation_of(run: Context, claim: Claim) -> Expectation | Finding:
         return _to_record(run, claim)
     entry, remark = run.baselines.entry(claim.id), ""
     if entry is not None and entry.kind is EntryKind.RECORDED:
-        if run.is_other_machine(str(entry.provenance.get("machine", ""))):
+        if run.settings.server_urls:
+            remark, entry = FLAGS_UNKNOWN, run.baselines.published.get(claim.id)
+        elif run.is_other_machine(str(entry.provenance.get("machine", ""))):
             remark = (
                 f"the record is of another machine ({entry.provenance.get('machine')}): to gate on this one as "
                 "closely, run with --specdec-calibrate, then with --specdec-update-baseline"
@@ -202,6 +205,8 @@ def _against_floor(run: Context, claim: Claim, entry: Entry, remark: str) -> Exp
 
 
 def _without_entry(run: Context, remark: str) -> Finding:
+    if run.settings.server_urls:
+        return record_says_nothing("nothing", {})
     remedy = "calibrate and record: --specdec-calibrate, then --specdec-update-baseline=new (docs/first-run.md)"
     if run.baselines.has_speed_records and not remark:
         detail = "other speed claims have records on this device, so that one is missing is a fault"

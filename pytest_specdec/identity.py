@@ -22,7 +22,7 @@ from pytest_specdec.records import Claim, Json
 if TYPE_CHECKING:
     from pytest_specdec.session import Run
 
-__all__ = ["machine_name", "write_identity"]
+__all__ = ["machine_name", "refuse_no_run", "write_identity"]
 
 _MOST_TOLD = 20  # differences: another profile may differ in everything
 
@@ -31,6 +31,16 @@ _MOST_TOLD = 20  # differences: another profile may differ in everything
 def machine_name() -> str:
     """Operating system, architecture and processor."""
     return f"{platform.system()} {platform.machine()}, {_cpu_model()}"
+
+
+def refuse_no_run(directory: Path) -> None:
+    """Before anything is written there: a run is gone on with, never begun, by --specdec-resume. Raises LedgerError."""
+    if not (directory / "run.json").is_file():
+        raise LedgerError(
+            f"going on with the run in {directory} (--specdec-resume)",
+            f"there is no run in {directory}: it has no run.json",
+            "name the directory of a run, such as one in .specdec/runs, or begin a new run without --specdec-resume",
+        )
 
 
 def write_identity(run: Run, claims: Sequence[Claim], session: str) -> None:

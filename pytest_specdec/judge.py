@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING
 
-from pytest_specdec.baseline import Record, compare
-from pytest_specdec.baseline.entries import Direction, Entry
+from pytest_specdec.availability import record_says_nothing
+from pytest_specdec.baseline import Comparability, Record, compare
+from pytest_specdec.baseline.entries import Direction, Entry, EntryKind
 from pytest_specdec.errors import SuiteError
 from pytest_specdec.records import (
     Cell,
@@ -142,6 +143,9 @@ class BaselineJudge:
             return
         if not math.isfinite(value):
             self._judge.judge(Finding(Status.VOID, Reason.ARITHMETIC, f"{value} {unit}", "a finite figure"))
+        if self._run.settings.server_urls:
+            self._judge.judge(self._on_attached_servers(value, unit))
+            return
         entry = self._run.baselines.entry(self._judge.claim.id)
         comparability = self._run.comparability(self._judge.claim)
         record = Record(self._judge.claim.id, value, unit, tolerance, Direction(direction), comparability)
@@ -177,6 +181,16 @@ class BaselineJudge:
             detail=f"the behaviour changed; known lineages: {known}",
             evidence=evidence,
         )
+
+    def _on_attached_servers(self, value: float, unit: str) -> Finding:
+        """What was published holds anywhere; a record was made with models and flags that nobody knows here."""
+        stored, name = self._run.baselines, self._judge.claim.id
+        entry = stored.entry(name)
+        if entry is None or entry.kind is EntryKind.RECORDED:
+            entry = stored.published.get(name)
+        if entry is None:
+            return record_says_nothing(f"{value:.3f} {unit}", {"value": value})
+        return compare(entry, value, unit, Comparability({}, {}, ""), date.today())
 
     def _refuse_spoiled(self) -> None:
         """What a guard spoiled is never recorded, even where the suite did not ask."""

@@ -90,6 +90,11 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(xdist, "specdec-xdist")
 
 
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """What was meant for us and says nothing."""
+    return options.misspelled_lines(os.environ) if options.any_given(config) else []
+
+
 def pytest_collection(session: pytest.Session) -> None:
     """A profile that was asked for and cannot be read ends the run before anything is collected."""
     if SETTINGS in session.config.stash:
@@ -170,14 +175,10 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
     """Which build, and why that one."""
     if RUN not in config.stash:
         return []
-    run = config.stash[RUN]
-    build = run.servers.identity
-    where = os.path.relpath(run.ledger.directory)
-    return [
-        f"specdec: build {build.label} ({build.location}; {build.why})",
-        *([f"specdec: compared with {run.base.identity.label} ({run.base.identity.location})"] if run.base else []),
-        f"specdec: profile {run.profile.name}, device {run.baselines.device}, evidence in {where}",
-    ]
+    from pytest_specdec.header import header_lines
+
+    told = options.any_given(config)
+    return [*([] if told else options.misspelled_lines(os.environ)), *header_lines(config.stash[RUN])]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

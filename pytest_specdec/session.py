@@ -6,7 +6,6 @@ import contextlib
 import datetime
 import os
 import secrets
-import shlex
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -14,11 +13,21 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_specdec.baseline import Baselines, Calibrated, Comparability, Record, Recording, write_records
+from pytest_specdec.availability import FLAGS_UNKNOWN, unavailable
+from pytest_specdec.baseline import (
+    Baselines,
+    Calibrated,
+    Comparability,
+    Record,
+    Recording,
+    chosen_folder,
+    write_records,
+)
 from pytest_specdec.baseline import load as load_baselines
 from pytest_specdec.device.samples import CPU_KEY
-from pytest_specdec.errors import BuildError, ModelError, SpecdecError, SuiteError
-from pytest_specdec.identity import machine_name, write_identity
+from pytest_specdec.errors import BuildError, ModelError, SuiteError
+from pytest_specdec.flags import refuse_unknown_flags
+from pytest_specdec.identity import machine_name, refuse_no_run, write_identity
 from pytest_specdec.lossless import Noises
 from pytest_specdec.measure.ahead import Ahead
 from pytest_specdec.measure.cells import Cells
@@ -27,7 +36,6 @@ from pytest_specdec.measure.ledger import Ledger
 from pytest_specdec.measure.own_device import OwnDevice
 from pytest_specdec.measure.rescoring import measure_noise, remembered_noise, verify_widths
 from pytest_specdec.measure.servers import AttachedServers, LaunchedServers, Servers
-from pytest_specdec.places import baselines_folder
 from pytest_specdec.profile import compose
 from pytest_specdec.records import (
     NEW_BUILD,
@@ -37,9 +45,7 @@ from pytest_specdec.records import (
     Finding,
     Mode,
     Profile,
-    Reason,
     Settings,
-    Status,
     UpdateBaseline,
     Workload,
 )
@@ -97,7 +103,9 @@ class Run:
         worker this is. Raises SpecdecError for anything that would make the run meaningless, before the first
         measurement.
         """
-        folder = settings.baselines or baselines_folder(root)
+        if settings.resume is not None:
+            refuse_no_run(settings.resume)
+        folder = _baselines_folder(settings, root)
         load_baselines(folder, profile.name, CPU_KEY)  # a folder that cannot be read is told before a build is started
         build = None if settings.server_urls else locate(settings.llama_server, launcher=settings.launcher)
         ledger = Ledger(run_dir)
@@ -106,7 +114,7 @@ class Run:
         ledger.device = device.identity.key
         try:
             baselines = load_baselines(folder, profile.name, device.identity.baseline_key)
-            servers = _servers(settings, profile, build, ledger, progress, device)
+            servers = _servers(settings, profile, build, ledger, progress, waits, device)
             run = cls(settings, profile, servers, device, ledger, baselines, progress, claims, _seed(settings, ledger))
             run.base = _base_servers(settings, profile, ledger, progress, device)
             run._check_what_is_needed(claims)
@@ -219,25 +227,7 @@ class Run:
 
     def unavailable(self, claim: Claim) -> Finding | None:
         """Why this claim cannot be judged here, known before anything is measured."""
-        for name in dict.fromkeys(key.arm for key in claim.cells) or claim.arms:
-            try:
-                arm = self.arm(name)
-            except SpecdecError as error:
-                return _not_judged(Reason.ARM_UNKNOWN, f"the arm {name}", error.why, error.remedy)
-            if isinstance(self.servers, AttachedServers) and not self.servers.attached(arm):
-                remedy = f"--specdec-server-url {name}=URL"
-                return _not_judged(Reason.ARM_NOT_ATTACHED, f"the arm {name}", "no server was given for it", remedy)
-        if claim.across_builds and self.base is None:
-            return _not_judged(Reason.NO_BASE_BUILD, "two builds", "one was given", "--llama-server-base=PATH")
-        for name in claim.on:
-            try:
-                self.workload(name)
-            except SpecdecError as error:
-                return _not_judged(Reason.WORKLOAD_UNKNOWN, f"the workload {name}", error.why, error.remedy)
-        if claim.server_flags and isinstance(self.servers, AttachedServers):
-            wanted = f"a server with {shlex.join(f'{name} {value}' for name, value in claim.server_flags.items())}"
-            return _not_judged(Reason.NOT_CONTROLLED, wanted, "attached servers are as they are", "use --llama-server")
-        return None
+        return unavailable(self, claim)
 
     def comparability(self, claim: Claim) -> Comparability:
         """What must be equal for a record of this claim to be comparable."""
@@ -294,8 +284,12 @@ class Run:
                 "leave the option out",
             )
         if isinstance(self.servers, AttachedServers):
-            for name, _ in self.settings.server_urls:
-                self.arm(name)
+            if _writes_baselines(self.settings):
+                raise SuiteError(
+                    "recording what attached servers do (--specdec-server-url)", FLAGS_UNKNOWN,
+                    "record with a build of yours: --llama-server",
+                )  # fmt: skip
+            self.servers.refuse_different_targets([self.arm(name) for name, _ in self.settings.server_urls])
             return
         for claim in claims:
             if self.unavailable(claim) is None:
@@ -304,22 +298,24 @@ class Run:
                     self.servers.model(arm.target, claim.mode)
                     if arm.drafter:
                         self.servers.model(arm.drafter, claim.mode)
-        known = self.servers.build.capabilities.flags
-        unknown = [word for word in self.settings.arm_args if word.startswith("--") and word not in known]
-        if unknown:
-            raise BuildError(
-                f"using --specdec-arm-args {shlex.join(self.settings.arm_args)}",
-                f"{self.servers.identity.location} does not list {', '.join(unknown)} in its --help",
-                "correct the flag, or use a build that has it",
-            )
+        needed = {name: self.arm(name) for c in claims if self.unavailable(c) is None for name in c.involved}
+        refuse_unknown_flags(self.servers.build, self.profile, needed.values(), self.settings.arm_args)
 
 
 def planned(settings: Settings, profile: Profile, root: Path, claims: Sequence[Claim]) -> PlanContext:
     """What a plan of these claims depends on. Raises BaselineError, or DeviceError."""
     from pytest_specdec.planning import PlanContext
 
-    folder, device = settings.baselines or baselines_folder(root), _planned_device(settings)
+    folder, device = _baselines_folder(settings, root), _planned_device(settings)
     return PlanContext(settings, profile, load_baselines(folder, profile.name, device), claims, device, machine_name())
+
+
+def _baselines_folder(settings: Settings, root: Path) -> Path:
+    return chosen_folder(settings.baselines, root, may_be_new=_writes_baselines(settings))
+
+
+def _writes_baselines(settings: Settings) -> bool:
+    return settings.calibrate or settings.update_baseline is not UpdateBaseline.OFF
 
 
 def _planned_device(settings: Settings) -> str:
@@ -341,10 +337,6 @@ def _workers() -> int:
     return int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) if "PYTEST_XDIST_WORKER" in os.environ else 1
 
 
-def _not_judged(reason: Reason, wanted: str, why: str, remedy: str) -> Finding:
-    return Finding(Status.NOT_JUDGED, reason, "nothing", wanted, why, remedy)
-
-
 def _seed(settings: Settings, ledger: Ledger) -> int:
     """The one asked for, else that of the run that is gone on with, else a new one."""
     if settings.seed is not None:
@@ -355,10 +347,10 @@ def _seed(settings: Settings, ledger: Ledger) -> int:
 
 def _servers(
     settings: Settings, profile: Profile, build: Build | None, ledger: Ledger, progress: Callable[[str], None],
-    device: OwnDevice,
+    waits: Callable[[str], None], device: OwnDevice,
 ) -> Servers:  # fmt: skip
     if build is None:
-        return AttachedServers(dict(settings.server_urls), profile, os.environ.get("LLAMA_API_KEY"))
+        return AttachedServers(dict(settings.server_urls), profile, os.environ.get("LLAMA_API_KEY"), waits)
     return LaunchedServers(build, profile, ledger, settings.launcher, settings.arm_args, progress, device)
 
 

@@ -2,7 +2,7 @@
 
 from pytest_specdec.baseline.compare import compare, differences
 from pytest_specdec.baseline.entries import Calibrated, Comparability, Entry, KnownDeviation, Lineage, StoredContrast
-from pytest_specdec.baseline.store import Baselines, load
+from pytest_specdec.baseline.store import Baselines, chosen_folder, load
 from pytest_specdec.baseline.update import Record, Recording, write_calibrations, write_records
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "Record",
     "Recording",
     "StoredContrast",
+    "chosen_folder",
     "compare",
     "differences",
     "load",

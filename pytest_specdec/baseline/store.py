@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 from collections.abc import Mapping
@@ -22,11 +23,11 @@ from pytest_specdec.baseline.entries import (
 )
 from pytest_specdec.baseline.migrate import SCHEMA_VERSION, migrated
 from pytest_specdec.errors import BaselineError
-from pytest_specdec.places import packaged
+from pytest_specdec.places import baselines_folder, packaged
 from pytest_specdec.records import Json, Reason
 from pytest_specdec.schema import problems
 
-__all__ = ["ANY", "INVARIANTS", "Baselines", "load", "parse", "place_of", "read"]
+__all__ = ["ANY", "INVARIANTS", "Baselines", "chosen_folder", "load", "parse", "place_of", "read"]
 
 ANY = "*"
 INVARIANTS = "any.json"
@@ -56,6 +57,11 @@ class Baselines:
         return any(entry.kind is EntryKind.RECORDED for entry in self.entries.values())
 
     @property
+    def missing(self) -> str:
+        """That this device has no file of the profile here, in words; empty where it has one."""
+        return "" if self.path.exists() else f"no baseline for {self.device} in {self.path.parent}"
+
+    @property
     def has_speed_records(self) -> bool:
         """Whether anybody recorded a contrast on this device."""
         return any(entry.contrast is not None for entry in self.entries.values())
@@ -73,6 +79,27 @@ class Baselines:
     def deviations_of(self, claim: str, build: int | None) -> list[KnownDeviation]:
         """The known deviations that cover this claim on this build."""
         return [d for d in self.deviations if fnmatchcase(claim, _literal(d.claim)) and d.covers(build)]
+
+
+def chosen_folder(named: Path | None, root: Path, *, may_be_new: bool = False) -> Path:
+    """The folder of baselines that the user named, else that of the project at ``root`` or of the package.
+
+    ``may_be_new``: this run writes into it. Raises BaselineError where a folder that was named holds no baselines: a
+    misspelled one would compare with nothing, and nothing is ever red for that.
+    """
+    if named is None:
+        return baselines_folder(root)
+    if may_be_new or (named / INVARIANTS).is_file() or next(named.glob("*/*.json"), None) is not None:
+        return named
+    why = "it holds no <profile>/<device>.json" if named.is_dir() else "there is no such folder"
+    beside = [path.name for path in named.absolute().parent.glob("*") if path.is_dir()]
+    near = difflib.get_close_matches(named.name, [name for name in beside if name != named.name], n=1)
+    hint = f"did you mean {named.with_name(near[0])}? Else correct" if near else "correct"
+    raise BaselineError(
+        f"reading the baselines in {named} (--specdec-baselines)",
+        why,
+        f"{hint} the path, or record into it with --specdec-update-baseline",
+    )
 
 
 def load(directory: Path, profile: str, device: str) -> Baselines:

@@ -9,7 +9,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from pytest_specdec.baseline import load
+from pytest_specdec.baseline import chosen_folder, load
 from pytest_specdec.baseline.describe import document_changes, old_entries, unused
 from pytest_specdec.baseline.entries import Entry
 from pytest_specdec.baseline.store import INVARIANTS, parse, place_of, read
@@ -49,7 +49,7 @@ def _add_where(parser: argparse.ArgumentParser) -> None:
 def _show(arguments: argparse.Namespace) -> int:
     profile = load_profile(arguments.profile or "tiny")
     device = device_name(arguments.device)
-    stored = load(arguments.baselines or baselines_folder(Path.cwd()), profile.name, device)
+    stored = load(chosen_folder(arguments.baselines, Path.cwd()), profile.name, device)
     today = date.today()
     rows = [_row(entry, today) for _, entry in sorted(stored.entries.items())]
     print(table(("claim", "entry", "tolerance", "better", "device", "age"), rows))

@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from pytest_specdec.baseline import Entry, load
+from pytest_specdec.baseline import Entry, chosen_folder, load
 from pytest_specdec.cli.listing import DeclaredClaim, collect
 from pytest_specdec.cli.shared import Commands, add_setting, device_name, table
-from pytest_specdec.places import baselines_folder
 
 __all__ = ["add"]
 
@@ -30,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
     chosen += ["-m", arguments.markers] if arguments.markers else []
     listing = collect(chosen, arguments.paths)
     device = device_name(arguments.device)
-    stored = load(arguments.baselines or baselines_folder(Path.cwd()), listing.profile, device)
+    stored = load(chosen_folder(arguments.baselines, Path.cwd()), listing.profile, device)
     rows = [_row(claim, stored.entry(claim.id)) for claim in listing.claims]
     print(table(("claim", "kind", "source", "arms", "on", "baseline"), rows))
     print(f"\n{len(rows)} claims for the profile {listing.profile}; baselines of the device {device}: {stored.path}")

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from pytest_specdec import __version__
 from pytest_specdec.cli.shared import Commands, add_setting
 from pytest_specdec.errors import SpecdecError
-from pytest_specdec.places import baselines_folder
 from pytest_specdec.records import Profile
 
 if TYPE_CHECKING:
@@ -51,6 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print every check. The status is 1 when the suite could not run."""
     checks = [Check("pytest-specdec", __version__), *_guarded("build", lambda: _build(arguments.server))]
     checks += _guarded("profile", lambda: _profile(arguments.profile))
+    checks += _guarded("profile's flags", lambda: _own_flags(arguments))
     checks += _guarded("device", lambda: _device(arguments))
     checks += _guarded("orphans", _orphans)
     width = max(len(check.what) for check in checks)
@@ -101,6 +101,26 @@ def _profile(name: str) -> Iterator[Check]:
         yield Check(f"model {model}", where + (f", SHA-256 {sha256[:_HASH]}…" if sha256 else ""))
 
 
+def _own_flags(arguments: argparse.Namespace) -> Iterator[Check]:
+    """Whether the build knows the flags that the user's own profile file sets."""
+    from pytest_specdec.errors import BuildError, ProfileError
+    from pytest_specdec.flags import refuse_unknown_flags
+    from pytest_specdec.profile import compose, load
+    from pytest_specdec.server.build import locate
+
+    with suppress(ProfileError):  # told where the profile is looked at
+        profile = load(arguments.profile)
+        if not profile.own_flags:
+            return
+        try:
+            build = locate(arguments.server)
+        except BuildError:  # told where the build is looked at
+            return
+        arms = [*profile.arms.values(), *(compose(profile, name) for name in profile.judged_arms)]
+        refuse_unknown_flags(build, profile, arms, ())
+        yield Check("profile's flags", f"the build knows all {len(profile.own_flags)} that {profile.origin} sets")
+
+
 def _models_needed(profile: Profile) -> list[str]:
     """The models of the base and of the judged arms: what the default suite loads."""
     from pytest_specdec.profile import compose
@@ -121,7 +141,7 @@ def _device(arguments: argparse.Namespace) -> Iterator[Check]:
         yield _memory(sample.memory_used_mib, sample.memory_total_mib)
         yield _sharing([process.pid for process in others] if others is not None else None, sample.load_1m)
         yield _lock(device)
-        yield from _baselines(arguments, identity.baseline_key)
+        yield from _guarded("baseline", lambda: _baselines(arguments, identity.baseline_key))
     finally:
         device.close()
 
@@ -187,10 +207,10 @@ def _lock(device: OwnDevice) -> Check:
 
 
 def _baselines(arguments: argparse.Namespace, device: str) -> Iterator[Check]:
-    from pytest_specdec.baseline import load
+    from pytest_specdec.baseline import chosen_folder, load
     from pytest_specdec.profile import load as load_profile
 
-    stored = load(arguments.baselines or baselines_folder(Path.cwd()), load_profile(arguments.profile).name, device)
+    stored = load(chosen_folder(arguments.baselines, Path.cwd()), load_profile(arguments.profile).name, device)
     if stored.has_records:
         yield Check("baseline", f"{len(stored.entries)} entries, records of this device among them: {stored.path}")
     else:

@@ -60,7 +60,19 @@ def add_setting(parser: Any, flag: str, *, dest: str, default: Any = None, **key
     known = parser.get_default(_SETTINGS) or ()
     parser.set_defaults(**{_SETTINGS: (*known, setting)})
     names = f"[ini {ini_name(flag)}, env {environment_name(flag)}]"
-    parser.add_argument(flag, **keywords | {"dest": dest, "help": f"{keywords.get('help', '')} {names}".strip()})
+    words = f"{keywords.get('help', '')} {names}".strip()
+    parser.add_argument(flag, **keywords | {"dest": dest, "help": words, "type": _not_empty(setting.type)})
+
+
+def _not_empty(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    """An empty text is what a variable that is not set leaves behind, and never what was meant."""
+
+    def parsed(text: str) -> Any:
+        if not text.strip():
+            raise argparse.ArgumentTypeError("is empty; was a variable not set? Give a value or leave it out")
+        return parse(text)
+
+    return parsed
 
 
 def take_settings(arguments: argparse.Namespace) -> None:

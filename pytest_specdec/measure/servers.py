@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cached_property
 
@@ -17,12 +17,12 @@ from pytest_specdec.records import Arm, BuildIdentity, Capabilities, Json, Mode,
 from pytest_specdec.server.build import Build, build_number_of
 from pytest_specdec.server.command import ModelArguments, argv, redacted
 from pytest_specdec.server.environment import environment_of_run
+from pytest_specdec.server.facts import build_info, target_facts
 from pytest_specdec.server.process import (
     AttachedServer,
     LaunchedServer,
     LiveServer,
     Warden,
-    build_info,
     new_api_key,
     pick_port,
     spawn,
@@ -173,19 +173,23 @@ class LaunchedServers:
 class AttachedServers:
     """Servers that somebody else runs, one URL per arm."""
 
-    def __init__(self, urls: Mapping[str, str], profile: Profile, api_key: str | None) -> None:
+    def __init__(
+        self,
+        urls: Mapping[str, str],
+        profile: Profile,
+        api_key: str | None,
+        waits: Callable[[str], None] = lambda _words: None,
+    ) -> None:
         self._urls = urls
         self._profile = profile
         self._api_key = api_key
+        self._waits = waits
         self._models: dict[str, ModelFile] = {}
 
     @cached_property
     def identity(self) -> BuildIdentity:
         """What the first of the servers says of itself. Raises ServerError when it cannot be reached."""
-        arm, url = next(iter(self._urls.items()))
-        server = AttachedServer(arm, url, self._api_key)
-        wait_until_ready(server, self._profile.ready_timeout_s, f"reaching {url} (arm {arm})")
-        words = build_info(server)
+        words = build_info(self._ready(next(iter(self._urls))))
         number = build_number_of(words)
         shown = ", ".join(f"{arm}={url}" for arm, url in self._urls.items())
         return BuildIdentity("url", shown, number, None, words, "asked for by --specdec-server-url")
@@ -218,9 +222,38 @@ class AttachedServers:
                 f"this claim needs it started with {dict(extra_flags)}",
                 "run this claim against a build with --llama-server",
             )
-        server = AttachedServer(arm.name, self._urls[arm.name], self._api_key)
-        wait_until_ready(server, self._profile.ready_timeout_s, f"reaching {server.url} (arm {arm.name})")
-        yield server
+        if not self.attached(arm):
+            raise ServerError(
+                f"using the attached server of arm {arm.name}",
+                f"none was given; attached are {', '.join(self._urls)}",
+                f"--specdec-server-url={arm.name}=URL",
+            )
+        yield self._ready(arm.name)
+
+    def refuse_different_targets(self, arms: Iterable[Arm]) -> None:
+        """Raises ServerError where servers whose arms have one target serve different models, or do not answer.
+
+        What they say of a model are its sizes: two of the same sizes cannot be told apart from here.
+        """
+        first_of: dict[str, tuple[str, Mapping[str, Json]]] = {}
+        for arm in arms:
+            server = self._ready(arm.name)
+            build_info(server)  # one that wants another key, or is no llama-server, is told of now too
+            now = target_facts(server)
+            first, before = first_of.setdefault(arm.target, (arm.name, now))
+            differing = [f"{name} {before[name]} and {now[name]}" for name in before if before[name] != now.get(name)]
+            if now and differing:
+                raise ServerError(
+                    f"comparing the attached servers of {first} and {arm.name}",
+                    f"the servers of {first} and {arm.name} serve different models: {', '.join(differing)}",
+                    "start both with the same --model, or correct the URLs",
+                )
+
+    def _ready(self, name: str) -> AttachedServer:
+        server = AttachedServer(name, self._urls[name], self._api_key)
+        tried = f"reaching {server.url} (arm {name})"
+        wait_until_ready(server, self._profile.ready_timeout_s, tried, self._waits)
+        return server
 
     def by_hand(self, arm: Arm, mode: Mode, extra_flags: Mapping[str, Json] | None = None) -> str:
         """Where it listens: how it was started is its owner's to know."""

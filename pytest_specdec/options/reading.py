@@ -47,6 +47,11 @@ def settings_of(config: pytest.Config) -> Settings:
         given = _given(option, config)
         if given.texts:
             found[option.dest] = _parsed(given)
+    if "resume" in found and "run_dir" in found:
+        raise pytest.UsageError(
+            f"--specdec-resume={found['resume']} and --specdec-run-dir={found['run_dir']}: a run that goes on keeps "
+            "its evidence where it began; leave one of the two out"
+        )
     if "update_baseline" in found:
         found["update_baseline"] = UpdateBaseline(found["update_baseline"])
     if "inconclusive" in found:
@@ -97,6 +102,9 @@ def _as_list(value: str | Sequence[str]) -> list[str]:
 
 
 def _parsed(given: _Given) -> Any:
+    # Elsewhere an empty text is none: there it says what a command line says by leaving the option out.
+    if given.origin == given.option.flag and not all(text.strip() for text in given.texts):
+        raise pytest.UsageError(f"{given.origin}= is empty; was a variable not set? Give a value or leave it out")
     try:
         parsed = [given.option.parse(text) for text in given.texts]
     except values.BadValueError as error:

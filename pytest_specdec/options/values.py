@@ -125,10 +125,15 @@ def seed(value: str) -> int:
 def budget(value: str) -> Budget:
     """``N pairs`` or a time with a unit."""
     from pytest_specdec.records import Budget
+    from pytest_specdec.stats.rule import LEAST_PAIRS
 
     match = re.fullmatch(r"(?P<pairs>\d+) ?pairs|(?P<time>\d+(\.\d+)?)(?P<unit>[smh])", value)
     if match is None:
         raise BadValueError("a number of pairs per contrast (40 pairs) or the device time in all (90s, 10m, 1h)")
     if match["pairs"]:
+        if int(match["pairs"]) < LEAST_PAIRS:
+            raise BadValueError(f"at least {LEAST_PAIRS} pairs per contrast: fewer decide nothing")
         return Budget(pairs=int(match["pairs"]))
+    if not float(match["time"]):
+        raise BadValueError("a time above zero: without any, nothing is decided")
     return Budget(seconds=float(match["time"]) * _UNIT_S[match["unit"]])

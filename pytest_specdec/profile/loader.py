@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,9 @@ from pytest_specdec.schema import problems
 
 __all__ = ["BUILTIN", "load"]
 
+_OWN_FLAGS = " own flags"  # travels with the document; no key of TOML that a person writes
+_SERVER_TABLES = ("flags", "exact", "exact_drafted", "speed", "speed_drafted")
+
 BUILTIN = ("tiny", "qwen3.8-27b", "qwen3.6-27b")
 
 
@@ -26,6 +30,7 @@ def load(name_or_path: str) -> Profile:
     Raises ProfileError when there is no such profile, it is not TOML, or it breaks the schema.
     """
     document = _document(name_or_path, seen=())
+    own_flags = frozenset(document.pop(_OWN_FLAGS))
     wrong = problems(document, "pytest_specdec.profile", "schema.json")
     if wrong:
         raise ProfileError(
@@ -33,7 +38,7 @@ def load(name_or_path: str) -> Profile:
         )
     profile = _profile(document, str(name_or_path))
     _check_names(profile)
-    return profile
+    return replace(profile, own_flags=own_flags)
 
 
 def _document(name_or_path: str, seen: tuple[str, ...]) -> dict[str, Any]:
@@ -44,13 +49,31 @@ def _document(name_or_path: str, seen: tuple[str, ...]) -> dict[str, Any]:
             "cut the circle",
         )
     document = _parsed(name_or_path)
+    own = [] if name_or_path in BUILTIN else sorted(_flags_set(document))
     parent = document.get("extends")
     if not isinstance(parent, str):
-        return document  # for the schema to refuse where it is something else
+        return document | {_OWN_FLAGS: own}  # for the schema to refuse where it is something else
     del document["extends"]
     if parent not in BUILTIN:
         parent = os.path.normpath(Path(name_or_path).parent / parent)
-    return _overlaid(_document(parent, (*seen, name_or_path)), document)
+    below = _document(parent, (*seen, name_or_path))
+    return _overlaid(below, document) | {_OWN_FLAGS: [*below[_OWN_FLAGS], *own]}
+
+
+def _flags_set(document: Mapping[str, Any]) -> Iterator[str]:
+    """The flags that one file gives to servers, arms and parts; the schema has not looked at it yet."""
+    tables = [_table(document, "server", name) for name in _SERVER_TABLES]
+    for kind in ("arms", "parts"):
+        tables += [_table(document, kind, name, "flags") for name in _table(document, kind)]
+    for table in tables:
+        yield from (name for name, value in _flags(table).items() if value is not False)
+
+
+def _table(document: Mapping[str, Any], *path: str) -> Mapping[str, Any]:
+    found: Any = document
+    for name in path:
+        found = found.get(name) if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else {}
 
 
 def _parsed(name_or_path: str) -> dict[str, Any]:

@@ -61,12 +61,18 @@ class Claim:
         return Mode.SPEED if self.kind is ClaimKind.SPEED else Mode.EXACT
 
     @property
+    def involved(self) -> tuple[str, ...]:
+        """Every arm that it names, the reference first."""
+        named = (self.over, *self.arms, self.against_over, self.against)
+        return tuple(dict.fromkeys(arm for arm in named if arm))
+
+    @property
     def cells(self) -> tuple[CellKey, ...]:
         """Every cell that it needs, the reference first."""
-        others = tuple(arm for arm in (self.against_over, self.against) if arm)
-        arms = dict.fromkeys(((self.over,) if self.over else ()) + self.arms + others)
         builds = (BASE_BUILD, NEW_BUILD) if self.across_builds else (NEW_BUILD,)
-        return tuple(CellKey(self.mode, name, arm, build) for name in self.on for arm in arms for build in builds)
+        return tuple(
+            CellKey(self.mode, name, arm, build) for name in self.on for arm in self.involved for build in builds
+        )
 
 
 @dataclass(frozen=True, slots=True)

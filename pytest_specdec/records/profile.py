@@ -86,7 +86,11 @@ class Thermal:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What is run: models, flags, arms and the sizes of the workloads."""
+    """What is run: models, flags, arms and the sizes of the workloads.
+
+    ``own_flags`` are those that a user's file sets: a build may be too old for a flag of a built-in profile, but one
+    that a file asks for is meant.
+    """
 
     name: str
     about: str
@@ -107,3 +111,4 @@ class Profile:
     speed: SpeedPlan = field(default_factory=SpeedPlan)
     thermal: Thermal = field(default_factory=Thermal)
     prompt_format: str = "{text}"
+    own_flags: frozenset[str] = frozenset()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib.metadata
 import importlib.util
 import os
@@ -23,7 +24,9 @@ __all__ = ["Build", "build_number_of", "locate", "probe"]
 EMBEDDED = "embedded"
 _EMBEDDED_COMMAND = (sys.executable, "-m", "pytest_specdec.server.embedded")
 _INSTALL = "install one: pip install 'pytest-specdec[embedded]' (prebuilt), or pass --llama-server=PATH"
-_PROBE_TIMEOUT_S = 60.0
+_PROBE_TIMEOUT_S = 20.0
+_LAUNCHED_PROBE_TIMEOUT_S = 120.0  # a container may have to be fetched first
+_LINES_SHOWN = 5
 _LEAST_NUMBER = 5000  # speculation is younger; what is below counts something else, such as a shallow clone's commits
 
 
@@ -92,7 +95,11 @@ def _wanted(text: str, asked_by: str, launcher: Sequence[str]) -> _Candidate:
         if launcher and not is_there:
             return _Candidate("path", text, (text,), None, f"asked for by {asked_by}, where {launcher[0]} runs it")
         why = "it is not an executable file" if is_there else "there is no such file"
-        raise BuildError(f"using the llama-server {text} ({asked_by})", why, "give the path of a llama-server binary")
+        near = difflib.get_close_matches(text, [EMBEDDED], n=1)
+        hint = f"did you mean {EMBEDDED!r}? Else give" if near else "give"
+        raise BuildError(
+            f"using the llama-server {text} ({asked_by})", why, f"{hint} the path of a llama-server binary"
+        )
     absolute = str(Path(path).resolve())
     return _Candidate("path", absolute, (absolute,), None, f"asked for by {asked_by}")
 
@@ -116,10 +123,14 @@ def probe(candidate: _Candidate, launcher: Sequence[str] = ()) -> Build:
     version = _answer(candidate, launcher, "--version").strip()
     number = build_number_of(version) or _number_of_package(candidate.package)
     commit = _commit_of(version)
-    flags = frozenset(re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", _answer(candidate, launcher, "--help")))
+    printed = _answer(candidate, launcher, "--help")
+    flags = frozenset(re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", printed))
     if "--model" not in flags:
+        first = "\n".join(printed.strip().splitlines()[:_LINES_SHOWN]) or "nothing"
         raise BuildError(
-            f"asking {candidate.location} for its flags", "its --help does not list --model", "is it a llama-server?"
+            f"asking {candidate.location} for its flags",
+            f"its --help does not list --model; it printed:\n{first}",
+            "is it a llama-server?",
         )
     words = version.splitlines()[0] if version else candidate.location
     identity = BuildIdentity(candidate.source, candidate.location, number, commit, words, candidate.why)
@@ -127,19 +138,22 @@ def probe(candidate: _Candidate, launcher: Sequence[str] = ()) -> Build:
 
 
 def _answer(candidate: _Candidate, launcher: Sequence[str], flag: str) -> str:
+    limit_s = _LAUNCHED_PROBE_TIMEOUT_S if launcher else _PROBE_TIMEOUT_S
     try:
-        return _run((*launcher, *candidate.command, flag))
+        return _run((*launcher, *candidate.command, flag), limit_s)
     except (OSError, subprocess.TimeoutExpired) as error:
+        silent = isinstance(error, subprocess.TimeoutExpired)
+        why = f"it had not answered after {limit_s:g} s and was ended" if silent else str(error)
         remedy = "is it a llama-server for this machine?"
         if launcher:
             remedy += f" Else check --specdec-launcher={shlex.join(launcher)}"
-        raise BuildError(f"running {candidate.location} {flag}", str(error), remedy) from None
+        raise BuildError(f"running {candidate.location} {flag}", why, remedy) from None
 
 
-def _run(command: Sequence[str]) -> str:
+def _run(command: Sequence[str], limit_s: float) -> str:
     """Both streams: some builds answer on standard error."""
     done = subprocess.run(
-        command, capture_output=True, text=True, errors="replace", timeout=_PROBE_TIMEOUT_S, stdin=subprocess.DEVNULL,
+        command, capture_output=True, text=True, errors="replace", timeout=limit_s, stdin=subprocess.DEVNULL,
         env=allowed_environment(os.environ), check=False,
     )  # fmt: skip
     if done.returncode != 0:

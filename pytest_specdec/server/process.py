@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -26,7 +26,6 @@ __all__ = [
     "LaunchedServer",
     "LiveServer",
     "Warden",
-    "build_info",
     "needs_certificates",
     "new_api_key",
     "pick_port",
@@ -38,6 +37,11 @@ _TAIL_LINES = 15
 _HEALTH_TIMEOUT_S = 2.0
 _LEAST_POLL_S = 0.005
 _MOST_POLL_S = 0.5
+_REMEDY_OURS = "look at the log; a large model on a slow disk may need a longer server.ready_timeout_s in the profile"
+_REMEDY_OTHERS = (
+    "is it a llama-server? Correct the URL, or wait until it has loaded its model: a run waits for that as long as "
+    "server.ready_timeout_s in the profile says"
+)
 
 
 class LiveServer(Protocol):
@@ -244,10 +248,13 @@ def spawn(
     )
 
 
-def wait_until_ready(server: LiveServer, timeout_s: float, tried: str) -> None:
+def wait_until_ready(
+    server: LiveServer, timeout_s: float, tried: str, waits: Callable[[str], None] = lambda _words: None
+) -> None:
     """Poll ``/health`` until it answers 200, then make sure by the key that the answer is this server's.
 
-    Raises ServerExitedError on any exit before that, code 0 included, and NeverReadyError at the deadline.
+    ``waits`` is told what a server that answers says meanwhile. Raises ServerExitedError on any exit before that, code
+    0 included, and NeverReadyError at the deadline, or at once where nobody listens for an attached server.
     """
     began_s = time.monotonic()
     said = "no answer"
@@ -263,17 +270,28 @@ def wait_until_ready(server: LiveServer, timeout_s: float, tried: str) -> None:
                 answer = client.get(server.url + "/health")
             except httpx.HTTPError as error:
                 said = f"{type(error).__name__}: {error}"
+                if isinstance(error, httpx.ConnectError):
+                    _refuse_absent(server, tried, error)
             else:
                 if answer.status_code == httpx.codes.OK and not _is_a_stranger(client, server):
                     return
                 said = f"HTTP {answer.status_code}: {answer.text[:200]}"
+                waits(" ".join(f"{tried}: {said}".split()))
             time.sleep(_pause_s(began_s))
     raise NeverReadyError(
         tried,
         f"{server.url}/health did not answer 200 within {timeout_s:g} s; last: {said}",
-        "look at the log; a large model on a slow disk may need a longer server.ready_timeout_s in the profile",
+        _REMEDY_OTHERS if isinstance(server, AttachedServer) else _REMEDY_OURS,
         server.log_tail(),
     )
+
+
+def _refuse_absent(server: LiveServer, tried: str, error: httpx.ConnectError) -> None:
+    """A server of ours may not listen yet; one that is said to run already does, or never will."""
+    if isinstance(server, AttachedServer):
+        refused = "refused" in str(error)
+        why = f"nothing listens at {server.url}" if refused else f"no connection to {server.url}: {error}"
+        raise NeverReadyError(tried, why, "start it, or correct the URL")
 
 
 def _pause_s(began_s: float) -> float:
@@ -290,19 +308,6 @@ def _is_a_stranger(client: httpx.Client, server: LiveServer) -> bool:
     except httpx.HTTPError:
         return True
     return answer.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN, httpx.codes.NOT_FOUND)
-
-
-def build_info(server: LiveServer) -> str:
-    """What the server says of its build in ``/props``, such as ``b11434-1a2b3c4``. Raises ServerError."""
-    headers = {"Authorization": f"Bearer {server.api_key}"} if server.api_key else {}
-    tried = f"asking {server.url}/props (arm {server.arm}) which build it is"
-    remedy = "is it a llama-server? its API key, if it has one, belongs into $LLAMA_API_KEY"
-    try:
-        answer = httpx.get(server.url + "/props", headers=headers, timeout=_HEALTH_TIMEOUT_S, trust_env=False)
-        answer.raise_for_status()
-        return str(answer.json()["build_info"])
-    except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
-        raise ServerError(tried, f"{type(error).__name__}: {error}", remedy) from None
 
 
 def _refuse_exited(server: LiveServer, tried: str) -> None:

@@ -38,6 +38,7 @@ class Panels:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.talk(turns=9)
+        self.floors()
 
     def talk(self, turns: int) -> None:
         """So many turns of the conversation in one block."""

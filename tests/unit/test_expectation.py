@@ -114,6 +114,17 @@ def test_a_record_of_another_machine_leaves_the_published_floor() -> None:
     assert "--specdec-calibrate" in found.remark
 
 
+def test_a_record_says_nothing_of_servers_whose_flags_nobody_knows() -> None:
+    attached = Settings(server_urls=(("base", "http://h:1"), ("dflash2", "http://h:2")))
+    for run in (with_entries(recorded(), settings=attached), with_entries(settings=attached)):
+        found = finding(run)
+        assert (found.status, found.reason) == (Status.NOT_JUDGED, Reason.NOT_CONTROLLED)
+        assert "the flags of a server that is somebody else's are not known" in found.detail
+        assert "--llama-server" in found.remedy
+    floor = expected(with_entries(recorded(), settings=attached, published={"speedup.code": published()}))
+    assert (floor.entry, floor.residuals) == (published(), False)
+
+
 def test_a_record_of_another_machine_alone_is_no_fault_and_not_judged() -> None:
     found = finding(with_entries(recorded(machine=ELSEWHERE)))
     assert (found.status, found.reason) == (Status.NOT_JUDGED, Reason.NO_RECORD)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pytest_specdec.options import OPTIONS, Option
-from pytest_specdec.records import Settings
+from pytest_specdec.options import OPTIONS, Option, misspelled_lines
+from pytest_specdec.records import Budget, Settings
 
 BY_FLAG = {option.flag: option for option in OPTIONS}
 
@@ -52,6 +52,8 @@ def test_the_names_of_the_design() -> None:
         ("--specdec-baselines", "/x/y", Path("/x/y")),
         ("--specdec-inconclusive", "skip", "skip"),
         ("--specdec-update-baseline", "new", "new"),
+        ("--specdec-budget", "6 pairs", Budget(pairs=6)),
+        ("--specdec-budget", "10m", Budget(seconds=600.0)),
         ("--specdec-quiet", "Yes", True),
         ("--specdec-quiet", "0", False),
     ],
@@ -69,6 +71,9 @@ def test_values_are_parsed(flag: str, text: str, value: Any) -> None:
         ("--specdec-launcher", "numactl '", "as a shell would read it"),
         ("--specdec-inconclusive", "pass", "one of fail, skip"),
         ("--specdec-update-baseline", "", "one of all, new, off"),
+        ("--specdec-budget", "0 pairs", "at least 6 pairs per contrast: fewer decide nothing"),
+        ("--specdec-budget", "5 pairs", "at least 6 pairs per contrast: fewer decide nothing"),
+        ("--specdec-budget", "0.0m", "a time above zero"),
         ("--specdec-quiet", "perhaps", "one of true, false"),
     ],
 )
@@ -80,3 +85,13 @@ def test_bad_values_are_answered_with_the_valid_ones(flag: str, text: str, words
 def test_home_is_expanded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/me")
     assert BY_FLAG["--specdec-run-dir"].parse("~/run") == Path("/home/me/run")
+
+
+def test_a_variable_that_is_no_setting_is_told_with_the_nearest_that_is_one() -> None:
+    ours = ("RUN_ID", "LISTING", "SETTINGS", "REAL_DECISIONS", "REAL_DECISIONS_PROFILE", "NATIVE_OLD", "SANDBOX_MEMORY")
+    names = [*(option.env for option in OPTIONS), *(f"SPECDEC_{name}" for name in ours), "HOME", "MY_SPECDEC_PROFIL"]
+    assert misspelled_lines(dict.fromkeys(names, "")) == []
+    (near,) = misspelled_lines({"SPECDEC_PROFIL": "mine.toml"})
+    assert near.endswith("SPECDEC_PROFIL is no setting and says nothing; did you mean SPECDEC_PROFILE?")
+    (far,) = misspelled_lines({"SPECDEC_XYZ_123": "1"})
+    assert "pytest --help" in far

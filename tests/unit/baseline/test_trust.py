@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_specdec.baseline import load
+from pytest_specdec.baseline import chosen_folder, load
 from pytest_specdec.baseline.describe import document_changes, old_entries, unused
 from pytest_specdec.baseline.migrate import SCHEMA_VERSION, migrated
 from pytest_specdec.baseline.store import read
@@ -149,3 +149,23 @@ def test_an_old_record_says_so() -> None:
     document = migrated(old_document())
     assert old_entries(document, date(2026, 8, 1)) == []
     assert old_entries(document, date(2026, 9, 15))[0].startswith("claim: recorded 106 days ago")
+
+
+@pytest.mark.parametrize(
+    ("named", "words"),
+    [("baselnes", "there is no such folder"), ("baselines/tiny", "it holds no"), ("empty", "it holds no")],
+)
+def test_a_folder_that_was_named_and_holds_no_baselines_is_refused(tmp_path: Path, named: str, words: str) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "baselines" / "tiny").mkdir(parents=True)
+    (tmp_path / "baselines" / "tiny" / "cpu.json").write_text("{}", "utf-8")
+    with pytest.raises(BaselineError, match=words) as caught:
+        chosen_folder(tmp_path / named, tmp_path)
+    assert ("did you mean" in str(caught.value)) == (named == "baselnes")
+    assert chosen_folder(tmp_path / named, tmp_path, may_be_new=True) == tmp_path / named
+    assert chosen_folder(tmp_path / "baselines", tmp_path) == tmp_path / "baselines"
+
+
+def test_a_folder_with_invariants_alone_holds_baselines(tmp_path: Path) -> None:
+    (tmp_path / "any.json").write_text("{}", "utf-8")
+    assert chosen_folder(tmp_path, tmp_path) == tmp_path

@@ -14,7 +14,7 @@ import pytest
 
 from pytest_specdec.measure.ledger import append_line
 from pytest_specdec.report.results import summary_row
-from tests.support import clean_environment
+from tests.support import clean_environment, small_profile
 from tests.unit.report.test_data import document
 
 needs_duckdb = pytest.mark.skipif(importlib.util.find_spec("duckdb") is None, reason="needs the extra `history`")
@@ -169,6 +169,38 @@ def test_a_path_in_the_ini_file_is_read_from_there(tmp_path: Path) -> None:
     (tmp_path / "below").mkdir()
     done = _run("baseline", "check", cwd=tmp_path / "below")
     assert str(tmp_path / "stored") in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["doctor", "--llama-server="],
+        ["doctor", "--specdec-baselines="],
+        ["claims", "--specdec-profile="],
+        ["baseline", "check", "--specdec-baselines="],
+        ["history", "--specdec-history="],
+    ],
+)
+def test_an_empty_setting_is_a_variable_that_was_not_set(arguments: list[str], tmp_path: Path) -> None:
+    done = _run(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    flag = arguments[-1].rstrip("=")
+    assert f"argument {flag}: is empty; was a variable not set?" in done.stderr
+
+
+@pytest.mark.parametrize("command", [["doctor"], ["baseline", "show"], ["claims"]])
+def test_a_folder_of_baselines_that_is_not_there_is_told(command: list[str], tmp_path: Path) -> None:
+    done = _run(*command, "--specdec-baselines=baselnes", cwd=tmp_path)
+    assert done.returncode != 0
+    assert "there is no such folder" in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_doctor_names_a_flag_of_ones_own_that_the_build_does_not_know(tmp_path: Path) -> None:
+    profile = small_profile(tmp_path, "[arms.dflash2.flags]\nspec-draft-p-mn = 0.1\n")
+    done = _run("doctor", f"--specdec-profile={profile}", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "does not list --spec-draft-p-mn (did you mean --spec-draft-p-min?) in its --help" in done.stdout
 
 
 def test_an_ini_file_that_pytest_refuses_is_told(tmp_path: Path) -> None:

@@ -145,3 +145,12 @@ def test_a_mistake_is_named_with_its_place(write: Path, old: str, new: str, word
     told = refused(write, WHOLE.replace(old, new, 1))
     assert words in told
     assert "remedy:" in told
+
+
+def test_the_flags_of_a_file_are_told_from_those_of_the_built_in_profile_below(tmp_path: Path) -> None:
+    assert load("tiny").own_flags == frozenset()
+    middle = small_profile(tmp_path, "[server.exact]\nthreads = 1\n[parts.wide.flags]\nspec-draft-n-min = 2\n")
+    path = tmp_path / "mine.toml"
+    own = "[arms.dflash2.flags]\nspec-draft-p-mn = 0.1\nno-mmap = false\n"
+    path.write_text(f'extends = "{middle.name}"\nname = "mine"\n{own}', "utf-8")
+    assert load(str(path)).own_flags == {"--threads", "--spec-draft-n-min", "--spec-draft-p-mn"}

@@ -114,7 +114,8 @@ def test_a_path_that_is_no_program_is_named_with_who_asked(tmp_path: Path, by: s
             "import sys; print('libcuda.so.1: cannot open', file=sys.stderr); sys.exit(127)",
             "exits with 127: libcuda.so.1",
         ),
-        ("print('hello')", "its --help does not list --model"),
+        ("print('hello')", "its --help does not list --model; it printed:\n          hello"),
+        ("pass", "its --help does not list --model; it printed:\n          nothing"),
         ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "exits with -11"),
     ],
 )
@@ -124,6 +125,23 @@ def test_a_program_that_is_no_server_is_told(tmp_path: Path, program: str, words
         locate(str(path), {})
     assert words in str(caught.value)
     assert "is it a llama-server" in str(caught.value)
+
+
+@pytest.mark.parametrize("launcher", [(), ("env",)])
+def test_a_program_that_says_nothing_is_ended_and_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, launcher: tuple[str, ...]
+) -> None:
+    for name in ("_PROBE_TIMEOUT_S", "_LAUNCHED_PROBE_TIMEOUT_S"):
+        monkeypatch.setattr(f"pytest_specdec.server.build.{name}", 0.5)
+    path = executable(tmp_path / "llama-server", "import time\ntime.sleep(600)")
+    with pytest.raises(BuildError) as caught:
+        locate(str(path), {}, launcher=launcher)
+    assert f"running {path} --version\n  why:    it had not answered after 0.5 s and was ended" in str(caught.value)
+
+
+def test_a_misspelled_embedded_is_named() -> None:
+    with pytest.raises(BuildError, match="did you mean 'embedded'"):
+        locate("embeded", {})
 
 
 def test_a_program_of_another_machine_is_told(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import psutil
@@ -16,11 +17,11 @@ import pytest
 
 from pytest_specdec.errors import NeverReadyError, PortTakenError, ServerError, ServerExitedError
 from pytest_specdec.server.environment import environment_of_run
+from pytest_specdec.server.facts import build_info
 from pytest_specdec.server.process import (
     AttachedServer,
     LaunchedServer,
     Warden,
-    build_info,
     new_api_key,
     pick_port,
     spawn,
@@ -167,8 +168,9 @@ def test_one_that_never_listens_is_given_up(start: Starter) -> None:
 
 def test_one_that_answers_but_never_well_is_given_up() -> None:
     with serving({"/health": says('{"error": "Loading model"}', status=503)}) as web:
-        with pytest.raises(NeverReadyError, match=r"last: HTTP 503: .*Loading model"):
+        with pytest.raises(NeverReadyError, match=r"last: HTTP 503: .*Loading model") as caught:
             wait_until_ready(AttachedServer("base", web.url), 0.3, "reaching it")
+        assert "look at the log" not in str(caught.value)
         assert len(web.asked) > 1
 
 
@@ -350,12 +352,25 @@ def test_an_attached_server_looks_like_a_launched_one_and_is_left_alone() -> Non
     assert (server.exit_code(), server.log(), server.log_tail()) == (None, "", "")
 
 
-@pytest.mark.parametrize("answer", [says("no", status=401), says("[]"), says("{}"), says("<html>")])
-def test_something_that_is_no_llama_server_is_told(answer: object) -> None:
-    with serving({"/props": answer}) as web, pytest.raises(ServerError) as caught:  # type: ignore[dict-item]
-        build_info(AttachedServer("base", web.url))
-    assert f"asking {web.url}/props (arm base)" in str(caught.value)
-    assert "is it a llama-server?" in str(caught.value)
+def test_nobody_is_waited_for_where_a_server_is_said_to_run_and_nobody_listens() -> None:
+    waited: list[str] = []
+    server = AttachedServer("base", f"http://127.0.0.1:{pick_port()}")
+    with pytest.raises(NeverReadyError) as caught:
+        wait_until_ready(server, 10 * PATIENCE_S, "reaching it", waited.append)
+    assert f"nothing listens at {server.url}\n  remedy: start it, or correct the URL" in str(caught.value)
+    assert waited == []
+
+
+def test_what_a_server_says_while_it_is_waited_for_is_told() -> None:
+    waited: list[str] = []
+    loading, ready = says('{"error": "Loading\n model"}', status=503), says("{}")
+
+    def health(handler: BaseHTTPRequestHandler) -> None:
+        (ready if waited else loading)(handler)
+
+    with serving({"/health": health}) as web:
+        wait_until_ready(AttachedServer("base", web.url), PATIENCE_S, "reaching it", waited.append)
+    assert waited == ['reaching it: HTTP 503: {"error": "Loading model"}']
 
 
 def _lives(pid: int) -> bool:
