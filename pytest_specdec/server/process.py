@@ -34,6 +34,7 @@ __all__ = [
 ]
 
 _TAIL_LINES = 15
+_ABSENT_S = 5.0  # a server that somebody starts beside us listens before it loads
 _HEALTH_TIMEOUT_S = 2.0
 _LEAST_POLL_S = 0.005
 _MOST_POLL_S = 0.5
@@ -254,7 +255,7 @@ def wait_until_ready(
     """Poll ``/health`` until it answers 200, then make sure by the key that the answer is this server's.
 
     ``waits`` is told what a server that answers says meanwhile. Raises ServerExitedError on any exit before that, code
-    0 included, and NeverReadyError at the deadline, or at once where nobody listens for an attached server.
+    0 included, and NeverReadyError at the deadline, or soon where nobody listens for an attached server.
     """
     began_s = time.monotonic()
     said = "no answer"
@@ -270,7 +271,7 @@ def wait_until_ready(
                 answer = client.get(server.url + "/health")
             except httpx.HTTPError as error:
                 said = f"{type(error).__name__}: {error}"
-                if isinstance(error, httpx.ConnectError):
+                if isinstance(error, httpx.ConnectError) and time.monotonic() - began_s > _ABSENT_S:
                     _refuse_absent(server, tried, error)
             else:
                 if answer.status_code == httpx.codes.OK and not _is_a_stranger(client, server):
@@ -287,7 +288,7 @@ def wait_until_ready(
 
 
 def _refuse_absent(server: LiveServer, tried: str, error: httpx.ConnectError) -> None:
-    """A server of ours may not listen yet; one that is said to run already does, or never will."""
+    """A server of ours may not listen yet; one that is said to run does by then, or never will."""
     if isinstance(server, AttachedServer):
         refused = "refused" in str(error)
         why = f"nothing listens at {server.url}" if refused else f"no connection to {server.url}: {error}"

@@ -78,8 +78,9 @@ def test_it_says_which_version_it_is() -> None:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads the threads' signal masks from /proc")
-def test_a_signal_to_stop_waits_until_it_is_waited_for(tmp_path: Path) -> None:
+def test_a_signal_to_stop_waits_until_it_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Handled at the wrong moment it would wake nobody: one start in thirty, stopped as soon as it was ready, hung."""
+    monkeypatch.setattr("pytest_specdec.server.process._ABSENT_S", PATIENCE_S)
     from pytest_specdec.profile import resolve
 
     profile = load("tiny")
