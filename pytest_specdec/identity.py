@@ -35,10 +35,10 @@ def write_identity(run: Run, claims: Sequence[Claim]) -> None:
     """Begin the run directory, or see that a run that goes on is the one it holds. Raises LedgerError."""
     with run.ledger.locked("run"):
         if run.ledger.is_begun:
-            if os.environ.get("PYTEST_XDIST_WORKER"):
-                return
             if run.settings.resume is not None:
                 _check_it_is_the_same(run, run.ledger.identity)
+                return
+            if os.environ.get("PYTEST_XDIST_WORKER"):
                 return
             raise LedgerError(
                 f"beginning a run in {run.ledger.directory}",

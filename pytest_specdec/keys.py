@@ -19,6 +19,7 @@ __all__ = [
     "JUDGE",
     "NOTES",
     "PROFILE",
+    "REACHED",
     "RECORDS",
     "RUN",
     "RUN_DIR",
@@ -36,6 +37,7 @@ RUN: pytest.StashKey[Run] = pytest.StashKey()
 RUN_DIR: pytest.StashKey[str] = pytest.StashKey()
 CLAIM: pytest.StashKey[Claim] = pytest.StashKey()
 JUDGE: pytest.StashKey[Judge] = pytest.StashKey()
+REACHED: pytest.StashKey[set[str]] = pytest.StashKey()  # the ids of claims whose test came to an end
 RECORDS: pytest.StashKey[list[Record]] = pytest.StashKey()
 TOLD: pytest.StashKey[dict[str, str]] = pytest.StashKey()  # a cause → the claim that it was told for
 VERDICTS: pytest.StashKey[list[tuple[str, Verdict]]] = pytest.StashKey()  # the test's id with each

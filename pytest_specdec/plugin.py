@@ -12,7 +12,20 @@ import pytest
 from pytest_specdec import options
 from pytest_specdec.fixtures import arm, baseline, cells, claim, contrast, lossless, memory, prefixes, server
 from pytest_specdec.integrations import benchmark
-from pytest_specdec.keys import CLAIM, DECLARED, JUDGE, NOTES, PROFILE, RECORDS, RUN, RUN_DIR, SETTINGS, TOLD, VERDICTS
+from pytest_specdec.keys import (
+    CLAIM,
+    DECLARED,
+    JUDGE,
+    NOTES,
+    PROFILE,
+    REACHED,
+    RECORDS,
+    RUN,
+    RUN_DIR,
+    SETTINGS,
+    TOLD,
+    VERDICTS,
+)
 
 if TYPE_CHECKING:
     from pytest_specdec.records import Claim, Profile, Settings
@@ -29,14 +42,20 @@ _CLAIM_MARKER = (
 )
 
 
+_CLAIM_ID = "specdec_claim"  # of a report: its attributes travel from xdist's workers, and into no JUnit XML
+
+
 class VerdictCollector:
     """Keeps the verdicts in the order in which their reports arrive, from this process or from xdist's workers."""
 
     def __init__(self, config: pytest.Config) -> None:
-        self._verdicts = config.stash[VERDICTS]
+        self._verdicts, self._reached = config.stash[VERDICTS], config.stash[REACHED]
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Verdicts travel in the user properties of the call phase."""
+        """Verdicts travel in the user properties of the call phase; a test that is skipped or fails has none."""
+        claim = getattr(report, _CLAIM_ID, None)
+        if claim is not None and (report.when == "call" or not report.passed):
+            self._reached.add(claim)
         if _has_verdict(report):
             from pytest_specdec.markers import without_group
             from pytest_specdec.report.properties import from_properties
@@ -59,6 +78,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for name, meaning in {**FAMILIES, **KINDS, "study": STUDY}.items():
         config.addinivalue_line("markers", f"{name}: {meaning} (added by the declaration of a claim)")
     config.stash[VERDICTS] = []
+    config.stash[REACHED] = set()
     config.stash[RECORDS] = []
     config.stash[DECLARED] = set()
     config.stash[NOTES] = []
@@ -196,6 +216,7 @@ def pytest_runtest_makereport(
     if CLAIM in item.stash:
         from pytest_specdec.reporting import give_verdict
 
+        report.__dict__[_CLAIM_ID] = item.stash[CLAIM].id
         give_verdict(item, call, report)
     elif call.excinfo is not None:
         from pytest_specdec.errors import SpecdecError
@@ -226,7 +247,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """One line per claim, the reasons of all that did not pass, and the command that does it again."""
-    if config.stash[VERDICTS]:
+    verdicts, notes = config.stash[VERDICTS], config.stash[NOTES]
+    if verdicts or notes:
         from pytest_specdec.reporting import summarise
 
         summarise(terminalreporter, config)

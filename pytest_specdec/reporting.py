@@ -23,6 +23,7 @@ from pytest_specdec.keys import (
     DECLARED,
     JUDGE,
     NOTES,
+    REACHED,
     RECORDS,
     RUN,
     RUN_DIR,
@@ -35,6 +36,7 @@ from pytest_specdec.options import OPTIONS
 from pytest_specdec.places import HISTORY
 from pytest_specdec.records import Inconclusive, Reason, Status, UpdateBaseline, Verdict
 from pytest_specdec.report import (
+    ending_lines,
     explanation,
     from_properties,
     nothing_judged,
@@ -249,8 +251,11 @@ def _write_results(config: pytest.Config, run: Run | None, exit_status: int) -> 
         return
     identity = json.loads((Path(directory) / "run.json").read_text("utf-8"))
     ended = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    selected = identity["claims"] if run is None else [claim.id for claim in run.claims]
+    unfinished = [claim for claim in dict.fromkeys(selected) if claim not in config.stash[REACHED]]
+    config.stash[NOTES] += ending_lines(exit_status, len(unfinished), os.path.relpath(directory))
     verdicts = config.stash[VERDICTS]
-    document = results_document(identity, verdicts, ended, exit_status)
+    document = results_document(identity, verdicts, ended, exit_status, unfinished)
     written = Ledger(Path(directory)).write_results(document)
     settings = config.stash[SETTINGS]
     append_line(settings.history or config.rootpath / HISTORY, summary_row(document))

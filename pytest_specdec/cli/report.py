@@ -37,7 +37,8 @@ def add(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print it. The status says nothing of the verdicts: that was the run's."""
-    report = read_report(arguments.run_path or latest_run(Path.cwd()))
+    path = arguments.run_path or latest_run(Path.cwd())
+    report = read_report(path)
     if arguments.csv is not None:
         _to_csv(report, arguments.csv)
     elif arguments.github:
@@ -46,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
         limit = COMMENT_LIMIT if arguments.comment else STEP_SUMMARY_LIMIT
         print(markdown(report, link=arguments.link or link_of(os.environ), limit=limit), end="")
     else:
-        print(whole_report(report))
+        print(whole_report(report, str(path if path.is_dir() else path.parent)))
     return 0
 
 

@@ -40,7 +40,8 @@ def pytest_configure_node(node: Any) -> None:
     if SETTINGS not in config.stash:
         config.stash[SETTINGS] = settings_of(config)
     if RUN_DIR not in config.stash:
-        config.stash[RUN_DIR] = str(config.stash[SETTINGS].run_dir or new_run_dir(config.rootpath))
+        settings = config.stash[SETTINGS]
+        config.stash[RUN_DIR] = str(settings.resume or settings.run_dir or new_run_dir(config.rootpath))
     node.workerinput[_KEY] = config.stash[RUN_DIR]
 
 

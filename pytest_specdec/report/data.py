@@ -34,6 +34,7 @@ class ReportData:
     machine: str
     exit_status: int
     tests: tuple[tuple[str, Verdict], ...]
+    unfinished: tuple[str, ...] = ()  # the selected claims that the run did not reach or did not finish
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
@@ -84,6 +85,7 @@ def report_of(document: Json, tried: str) -> ReportData:
         machine=document.get("machine", ""),
         exit_status=document["exit_status"],
         tests=tuple((row["test"], _verdict(row)) for row in document["verdicts"]),
+        unfinished=tuple(document.get("unfinished", ())),
     )
 
 

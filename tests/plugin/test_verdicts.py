@@ -307,6 +307,17 @@ def test_an_unwritable_report_is_told_and_makes_the_run_red(pytester: pytest.Pyt
     result.stdout.no_fnmatch_line("*Traceback*")
 
 
+def test_a_run_that_stops_early_names_the_claims_that_it_did_not_reach(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(SUITE)
+    names = ("skipped", "failed", "known")  # in the order of the suite: failed, known, skipped
+    result = pytester.runpytest_subprocess("-x", "-k", " or ".join(names), "--specdec-run-dir=run")
+    result.stdout.fnmatch_lines(["stopped early (exit status 1): 2 selected claims not reached or not finished"])
+    document = json.loads((pytester.path / "run" / "results.json").read_text("utf-8"))
+    assert document["unfinished"] == ["known", "skipped"]
+    whole = pytester.runpytest_subprocess("-k", "held or skipped")
+    whole.stdout.no_fnmatch_line("*not reached*")
+
+
 def test_a_run_directory_that_holds_a_run_is_refused(outcome: Outcome) -> None:
     before = (outcome.run / "run.json").read_bytes()
     again = gate("-k", "held", f"--specdec-run-dir={outcome.run}", cwd=outcome.run.parent)

@@ -54,8 +54,8 @@ def test_the_latest_run_is_reported(tmp_path: Path) -> None:
     _results(tmp_path, "first")
     done = _run("report", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "1 claims: 1 pass" in done.stdout
-    assert _run("report", "--markdown", cwd=tmp_path).stdout.startswith("## ✅ Speculative decoding: 1 claims: 1 pass")
+    assert "1 claim: 1 pass" in done.stdout
+    assert _run("report", "--markdown", cwd=tmp_path).stdout.startswith("## ✅ Speculative decoding: 1 claim: 1 pass")
 
 
 def _figure(folder: Path, name: str) -> Path:
