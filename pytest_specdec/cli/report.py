@@ -6,7 +6,8 @@ import argparse
 import os
 from pathlib import Path
 
-from pytest_specdec.cli.shared import Commands, latest_run
+from pytest_specdec.cli.shared import Commands, runs_with_results
+from pytest_specdec.cli.sound import warn
 from pytest_specdec.errors import LedgerError
 from pytest_specdec.report.data import RESULTS, ReportData, read_report
 from pytest_specdec.report.figures import figure_rows, figures_csv
@@ -37,8 +38,7 @@ def add(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print it. The status says nothing of the verdicts: that was the run's."""
-    path = arguments.run_path or latest_run(Path.cwd())
-    report = read_report(path)
+    path, report = _chosen(arguments.run_path)
     if arguments.csv is not None:
         _to_csv(report, arguments.csv)
     elif arguments.github:
@@ -49,6 +49,19 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print(whole_report(report, str(path if path.is_dir() else path.parent)))
     return 0
+
+
+def _chosen(path: Path | None) -> tuple[Path, ReportData]:
+    """The run that was named, else the latest that can be read. Raises LedgerError."""
+    if path is not None:
+        return path, read_report(path)
+    *newer, oldest = runs_with_results(Path.cwd())
+    for run_dir in newer:
+        try:
+            return run_dir, read_report(run_dir)
+        except LedgerError as error:
+            warn(f"skipped the latest run: {error}")
+    return oldest, read_report(oldest)
 
 
 def _to_csv(report: ReportData, destination: str) -> None:

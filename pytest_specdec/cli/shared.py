@@ -23,10 +23,10 @@ __all__ = [
     "Commands",
     "add_setting",
     "device_name",
-    "latest_run",
     "pytest_command",
     "pytest_refused",
     "run_quietly",
+    "runs_with_results",
     "table",
     "take_settings",
 ]
@@ -102,12 +102,12 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
-def latest_run(root: Path) -> Path:
-    """The newest run under ``root`` that came to its end. Raises LedgerError when there is none."""
-    finished = sorted((root / RUNS).glob(f"*/{RESULTS}"), key=lambda path: path.stat().st_mtime)
-    if not finished:
-        raise LedgerError(f"looking for a run in {root / RUNS}", "none has come to its end", "run pytest, or name one")
-    return finished[-1].parent
+def runs_with_results(root: Path) -> list[Path]:
+    """The runs under ``root`` that left results, the newest first. Raises LedgerError when there is none."""
+    found = sorted((root / RUNS).glob(f"*/{RESULTS}"), key=lambda path: path.stat().st_mtime, reverse=True)
+    if not found:
+        raise LedgerError(f"looking for a run in {root / RUNS}", "none has left results", "run pytest, or name one")
+    return [path.parent for path in found]
 
 
 def device_name(selector: str | None) -> str:

@@ -56,7 +56,9 @@ def read_report(path: Path) -> ReportData:
         document = json.loads(file.read_text("utf-8"))
     except FileNotFoundError:
         raise LedgerError(
-            tried, "there is no such file", "give a run directory of .specdec/runs whose run came to its end"
+            tried,
+            "there is no such file",
+            "give a run directory of .specdec/runs; a run that was killed has none",
         ) from None
     except (OSError, ValueError, RecursionError) as error:
         raise LedgerError(tried, f"it cannot be read as JSON: {error}", "give an unchanged results file") from None

@@ -44,7 +44,12 @@ def summary_row(document: Mapping[str, Any]) -> dict[str, Json]:
     return {
         **{name: document[name] for name in _IN_SUMMARY if name in document},
         "verdicts": [
-            {"claim": v["claim"], "status": v["status"], "evidence": {"value": v["evidence"].get("value")}}
+            {"claim": v["claim"], "status": v["status"], "evidence": {"value": _single_figure(v["evidence"])}}
             for v in document["verdicts"]
         ],
     }
+
+
+def _single_figure(evidence: Mapping[str, Any]) -> Json:
+    """A contrast has a ratio where others have a value."""
+    return evidence.get("value", evidence.get("ratio"))

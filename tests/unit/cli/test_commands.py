@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -50,7 +51,7 @@ def test_suites_that_cannot_be_collected_are_told(tmp_path: Path) -> None:
 
 
 def test_the_latest_run_is_reported(tmp_path: Path) -> None:
-    assert "none has come to its end" in _run("report", cwd=tmp_path).stderr
+    assert "none has left results" in _run("report", cwd=tmp_path).stderr
     _results(tmp_path, "first")
     done = _run("report", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -221,6 +222,46 @@ def test_the_history_outlives_the_directories_of_runs(tmp_path: Path) -> None:
     assert _run("history", "width", cwd=tmp_path, SPECDEC_HISTORY=str(moved)).stdout == done.stdout
     rows = [line.split() for line in done.stdout.splitlines()[1:] if line.startswith("width")]
     assert sorted(row[-1] for row in rows) == ["4.4", "4.6"]
+
+
+@needs_duckdb
+def test_the_history_has_the_ratios_of_speed_claims(tmp_path: Path) -> None:
+    verdict = document()["verdicts"][0] | {"claim": "speedup.code", "evidence": {"figure": "throughput", "ratio": 2.2}}
+    _results(tmp_path, "old", verdicts=[verdict])
+    gone = document() | {"run": "gone", "verdicts": [verdict]}
+    append_line(tmp_path / ".specdec" / "history.jsonl", summary_row(gone))
+    done = _run("history", "speedup.code", cwd=tmp_path)
+    rows = [line.split() for line in done.stdout.splitlines() if line.startswith("speedup.code")]
+    assert [row[-1] for row in rows] == ["2.2", "2.2"], done.stderr
+
+
+@needs_duckdb
+@pytest.mark.parametrize("broken", ["{", "[]", '{"run": 1}', '{"run": "x", "build": {}, "verdicts": ["y"]}'])
+def test_what_is_broken_is_named_and_costs_no_other_run_its_history(broken: str, tmp_path: Path) -> None:
+    history = tmp_path / ".specdec" / "history.jsonl"
+    _figure(tmp_path, "one")
+    append_line(history, summary_row(document() | {"run": "two"}))
+    with history.open("a", encoding="utf-8") as handle:
+        handle.write(broken + "\n")
+    append_line(history, summary_row(document() | {"run": "three"}))
+    _results(tmp_path, "four").joinpath("results.json").write_text(broken, "utf-8")
+    done = _run("history", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert len([line for line in done.stdout.splitlines() if line.startswith("c ")]) == 3
+    told = done.stderr.splitlines()
+    assert [line.partition(": it is")[0] for line in told] == [
+        "warning: skipped .specdec/runs/four/results.json", "warning: skipped .specdec/history.jsonl line 2",
+    ]  # fmt: skip
+
+
+def test_the_latest_run_that_can_be_read_is_reported(tmp_path: Path) -> None:
+    _results(tmp_path, "sound")
+    broken = _results(tmp_path, "broken") / "results.json"
+    broken.write_text("{", "utf-8")
+    os.utime(broken, (4e9, 4e9))  # the newest
+    done = _run("report", cwd=tmp_path)
+    assert "1 claim: 1 pass" in done.stdout, done.stderr
+    assert "broken/results.json" in done.stderr
 
 
 @pytest.mark.skipif(importlib.util.find_spec("plotly") is None, reason="needs plotly")
