@@ -14,13 +14,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_specdec.baseline.describe import unused
-from pytest_specdec.baseline.entries import EntryKind
 from pytest_specdec.errors import LedgerError, SpecdecError
 from pytest_specdec.keys import (
     ANNOTATIONS,
     CLAIM,
-    DECLARED,
     JUDGE,
     NOTES,
     REACHED,
@@ -34,7 +31,8 @@ from pytest_specdec.keys import (
 from pytest_specdec.measure.ledger import Ledger, append_line
 from pytest_specdec.options import OPTIONS
 from pytest_specdec.places import HISTORY
-from pytest_specdec.records import Inconclusive, Reason, Status, UpdateBaseline, Verdict
+from pytest_specdec.recorded import left_over, nothing_stored, record
+from pytest_specdec.records import Inconclusive, Reason, Status, Verdict
 from pytest_specdec.report import (
     ending_lines,
     explanation,
@@ -132,15 +130,16 @@ def finish(session: pytest.Session) -> None:
     config = session.config
     run = config.stash.get(RUN, None)
     if run is not None:
-        _unless_told(session, lambda: _record(config, run))
+        _unless_told(session, lambda: record(config, run))
     output = getattr(config, "workeroutput", None)
     if output is not None:  # a worker of pytest-xdist
         output["specdec_notes"] = config.stash[NOTES]
         return
     if nothing_judged([verdict for _, verdict in config.stash[VERDICTS]]):
         _redden(session)
+    config.stash[NOTES] += nothing_stored(config)
     if run is not None:
-        config.stash[NOTES] += _left_over(config, run)
+        config.stash[NOTES] += left_over(config, run)
     _unless_told(session, lambda: _write_results(config, run, int(session.exitstatus)))
     if on_actions(os.environ):
         _unless_told(session, lambda: _tell_github(config, run))
@@ -204,19 +203,6 @@ def _write_reasons(terminal: pytest.TerminalReporter, config: pytest.Config) -> 
         terminal.write_line(explanation(verdict))
 
 
-def _left_over(config: pytest.Config, run: Run) -> list[str]:
-    """Baseline entries that no claim reads: known only where everything was collected."""
-    everything = config.args_source is not pytest.Config.ArgsSource.ARGS
-    narrowed = ("ignore", "ignore_glob", "lf", "stepwise")
-    declared = config.stash[DECLARED]
-    if not declared or not everything or any(config.getoption(name, None) for name in narrowed):
-        return []
-    entries, device = run.baselines.entries, run.baselines.device
-    spare = [c for c in unused(run.baselines, declared) if c in entries and entries[c].device == device]
-    remedy = "remove them if their claims are gone, or correct the claims' ids"
-    return [f"entries in {run.baselines.path} that no claim uses; {remedy}: {', '.join(spare)}"] if spare else []
-
-
 def _tell_github(config: pytest.Config, run: Run | None) -> None:
     """Under pytest-xdist the controller has no run of its own, but knows where the workers' is."""
     directory = run.ledger.directory if run is not None else config.stash.get(RUN_DIR, None)
@@ -224,25 +210,6 @@ def _tell_github(config: pytest.Config, run: Run | None) -> None:
         report = read_report(Path(directory))
         write_step_summary(report, os.environ)
         config.stash[ANNOTATIONS] = list(annotation_lines(report))
-
-
-def _record(config: pytest.Config, run: Run) -> None:
-    _note_refused(config, run)
-    records = config.stash[RECORDS]
-    if records:
-        changes = run.record(records)
-        config.stash[NOTES] += [f"recorded in {run.baselines.path}:", *(f"  {change}" for change in changes)]
-
-
-def _note_refused(config: pytest.Config, run: Run) -> None:
-    """What was to be recorded and is not, because its measurement decides nothing."""
-    if config.stash[SETTINGS].update_baseline is UpdateBaseline.OFF:
-        return
-    for _, verdict in config.stash[VERDICTS]:
-        entry = run.baselines.entry(verdict.claim)
-        recordable = "value" in verdict.evidence or (entry is not None and entry.kind is EntryKind.RECORDED)
-        if recordable and verdict.status is not Status.PASS:
-            config.stash[NOTES].append(f"not recorded: {verdict.claim} ({verdict.status}: {verdict.reason})")
 
 
 def _write_results(config: pytest.Config, run: Run | None, exit_status: int) -> None:

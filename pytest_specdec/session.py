@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_specdec.baseline import Baselines, Calibrated, Comparability, Record, Recording, write_records
 from pytest_specdec.baseline import load as load_baselines
+from pytest_specdec.baseline.store import refuse_packaged
 from pytest_specdec.device.samples import CPU_KEY
 from pytest_specdec.errors import BuildError, ModelError, SpecdecError, SuiteError
 from pytest_specdec.identity import machine_name, write_identity
@@ -95,6 +96,8 @@ class Run:
         make the run meaningless, before the first measurement.
         """
         folder = settings.baselines or baselines_folder(root)
+        if settings.writes_baselines and settings.baselines is None:
+            refuse_packaged(folder, root)
         load_baselines(folder, profile.name, CPU_KEY)  # a folder that cannot be read is told before a build is started
         build = None if settings.server_urls else locate(settings.llama_server, launcher=settings.launcher)
         ledger = Ledger(run_dir)
