@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -173,14 +172,9 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
     """Which build, and why that one."""
     if RUN not in config.stash:
         return []
-    run = config.stash[RUN]
-    build = run.servers.identity
-    where = os.path.relpath(run.ledger.directory)
-    return [
-        f"specdec: build {build.label} ({build.location}; {build.why})",
-        *([f"specdec: compared with {run.base.identity.label} ({run.base.identity.location})"] if run.base else []),
-        f"specdec: profile {run.profile.name}, device {run.baselines.device}, evidence in {where}",
-    ]
+    from pytest_specdec.reporting import header_lines
+
+    return header_lines(config.stash[RUN].ledger)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

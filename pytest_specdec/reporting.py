@@ -32,7 +32,7 @@ from pytest_specdec.measure.ledger import Ledger, append_line
 from pytest_specdec.options import OPTIONS
 from pytest_specdec.places import HISTORY
 from pytest_specdec.recorded import left_over, nothing_stored, record
-from pytest_specdec.records import Inconclusive, Reason, Status, Verdict
+from pytest_specdec.records import BuildIdentity, Inconclusive, Reason, Status, Verdict
 from pytest_specdec.report import (
     ending_lines,
     explanation,
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from pytest_specdec.records import Claim, Profile, Settings
     from pytest_specdec.session import Run
 
-__all__ = ["finish", "give_verdict", "show_plan", "status_words", "summarise"]
+__all__ = ["finish", "give_verdict", "header_lines", "show_plan", "status_words", "summarise"]
 
 _COLOURS = {
     "PASS": {"green": True},
@@ -66,6 +66,19 @@ _COLOURS = {
 
 
 _OF_THE_SERVER = (Reason.ARM_LOST, Reason.ARM_UNAVAILABLE, Reason.SERVER_FAILED)
+
+
+def header_lines(ledger: Ledger) -> list[str]:
+    """Which build is judged and why that one, and where the evidence goes. Raises LedgerError."""
+    identity = ledger.identity
+    build = BuildIdentity(**identity["build"])
+    base = BuildIdentity(**identity["base"]) if identity.get("base") else None
+    where = os.path.relpath(ledger.directory)
+    return [
+        f"specdec: build {build.label} ({build.location}; {build.why})",
+        *([f"specdec: compared with {base.label} ({base.location})"] if base else []),
+        f"specdec: profile {identity['profile']}, device {identity['device']}, evidence in {where}",
+    ]
 
 
 def give_verdict(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,9 +11,16 @@ from pytest_specdec.keys import CLAIM, NOTES, RUN_DIR, SETTINGS
 from pytest_specdec.markers import GROUP
 from pytest_specdec.options import settings_of
 
-__all__ = ["pytest_collection_modifyitems", "pytest_configure_node", "pytest_sessionstart", "pytest_testnodedown"]
+__all__ = [
+    "pytest_collection_modifyitems",
+    "pytest_configure_node",
+    "pytest_sessionstart",
+    "pytest_testnodedown",
+    "pytest_xdist_node_collection_finished",
+]
 
 _KEY = "specdec_run_dir"
+_SHOWN: pytest.StashKey[bool] = pytest.StashKey()
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -43,6 +51,21 @@ def pytest_configure_node(node: Any) -> None:
         settings = config.stash[SETTINGS]
         config.stash[RUN_DIR] = str(settings.resume or settings.run_dir or new_run_dir(config.rootpath))
     node.workerinput[_KEY] = config.stash[RUN_DIR]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_node_collection_finished(node: Any) -> None:
+    """A worker has begun the run, which the controller shows once: it collects nothing and has no header else."""
+    config: pytest.Config = node.config
+    directory, terminal = Path(config.stash[RUN_DIR]), config.pluginmanager.getplugin("terminalreporter")
+    if terminal is None or _SHOWN in config.stash or not (directory / "run.json").exists():
+        return
+    from pytest_specdec.measure.ledger import Ledger
+    from pytest_specdec.reporting import header_lines
+
+    config.stash[_SHOWN] = True
+    for line in header_lines(Ledger(directory)):
+        terminal.write_line(line)
 
 
 def pytest_testnodedown(node: Any) -> None:

@@ -65,6 +65,8 @@ def test_the_verdicts_are_the_same_and_each_cell_is_measured_once(tmp_path: Path
         assert not servers_of(run)
     screen = pytest.LineMatcher(lines)
     screen.fnmatch_lines_random(["*VOID*test_it.py::test_void*", "VOID (throttled): void *", "again: pytest *"])
+    screen.fnmatch_lines(["specdec: build *", "specdec: profile small, device cpu, evidence in *"])
+    assert sum(line.startswith("specdec: build") for line in lines) == 1
     screen.fnmatch_lines(["recorded in *cpu.json:", "*record: *"])  # a worker did it, the controller tells it
     assert (tmp_path / "shared" / "stored" / "small" / "cpu.json").exists()
 
