@@ -6,7 +6,9 @@ The answer is read from the results file of the very run that was started, never
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -18,7 +20,7 @@ from pytest_specdec.places import new_run_dir
 from pytest_specdec.records import Reason, Status, Verdict
 from pytest_specdec.report.data import RESULTS, ReportData, read_report
 
-__all__ = ["BAD", "GOOD", "SKIP", "STOP", "USAGE", "add", "status_of"]
+__all__ = ["BAD", "GOOD", "SKIP", "STOP", "USAGE", "add", "selects", "status_of"]
 
 GOOD, BAD, SKIP = 0, 1, 125
 STOP = 128  # git stops at this and above; the status of pytest is added to it
@@ -45,6 +47,10 @@ def run(arguments: argparse.Namespace) -> int:
     """One step of a bisection."""
     words = arguments.pytest_arguments
     words = words[1:] if words[:1] == ["--"] else words
+    if not selects([*shlex.split(os.environ.get("PYTEST_ADDOPTS", "")), *words]):
+        # Every commit would pay for all claims, and whichever fails first would answer for the one that is looked for.
+        print("bisect: no claims are selected; say which, as with: bisect -- -m 'dflash2 and exact'", file=sys.stderr)
+        return USAGE
     try:
         return _step(words)
     except KeyboardInterrupt:
@@ -52,6 +58,16 @@ def run(arguments: argparse.Namespace) -> int:
     except Exception as error:  # a status below 128 would be taken for a judgement of this commit
         print(f"bisect: {error}", file=sys.stderr)
         return USAGE
+
+
+def selects(words: Sequence[str]) -> bool:
+    """Whether arguments of pytest choose among the claims: -m, -k, or a place that is no option's value."""
+    for before, word in itertools.pairwise(["", *words]):
+        if word.startswith(("-m", "-k")) or "::" in word:
+            return True
+        if not word.startswith("-") and not before.startswith("-"):
+            return True
+    return False
 
 
 def status_of(report: ReportData) -> tuple[int, str]:
