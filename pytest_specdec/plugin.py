@@ -129,6 +129,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         raise _usage_error(item.config, f"{item.nodeid}: {error}") from None
     item.stash[CLAIM] = declared
     item.config.stash[DECLARED].add(declared.id)
+    item.extra_keyword_matches.add(declared.id)  # -k takes the name that is printed, or a part of it
     for name in selection_markers(declared, _profile(item.config)):
         item.add_marker(name)
 

@@ -27,8 +27,7 @@ def add(commands: Commands) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print one line per claim."""
     chosen = [f"--specdec-profile={arguments.profile}"] if arguments.profile else []
-    chosen += ["-m", arguments.markers] if arguments.markers else []
-    listing = collect(chosen, arguments.paths)
+    listing = collect(chosen, arguments.paths, arguments.markers)
     device = device_name(arguments.device)
     stored = load(arguments.baselines or baselines_folder(Path.cwd()), listing.profile, device)
     rows = [_row(claim, stored.entry(claim.id)) for claim in listing.claims]

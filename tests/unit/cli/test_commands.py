@@ -42,6 +42,16 @@ def test_claims_are_listed_with_their_source_and_entry(tmp_path: Path) -> None:
     assert "lossless.greedy" not in done.stdout
 
 
+@pytest.mark.parametrize("markers", ["nope", "speed and exact", "speed and"])
+def test_a_selection_without_claims_names_the_markers(markers: str, tmp_path: Path) -> None:
+    done = _run("claims", "-m", markers, cwd=tmp_path)
+    assert done.returncode == 2
+    assert f"no claim matches -m {markers!r}" in done.stderr
+    assert "remedy: known markers: dflash2, " in done.stderr
+    assert "::" not in done.stderr
+    assert len(done.stderr.splitlines()) <= 4
+
+
 def test_suites_that_cannot_be_collected_are_told(tmp_path: Path) -> None:
     (tmp_path / "test_broken.py").write_text("import nosuchmodule\n", "utf-8")
     done = _run("claims", "test_broken.py", cwd=tmp_path)
