@@ -170,9 +170,9 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 
 
 def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
-    """Which build, and why that one."""
+    """Which build, and why that one; where the claims are, if options for them were given and none was found."""
     if RUN not in config.stash:
-        return []
+        return options.where_claims_are(config) if not config.stash[DECLARED] else []
     from pytest_specdec.reporting import header_lines
 
     return header_lines(config.stash[RUN].ledger)

@@ -225,7 +225,7 @@ class Run:
             except SpecdecError as error:
                 return _not_judged(Reason.ARM_UNKNOWN, f"the arm {name}", error.why, error.remedy)
             if isinstance(self.servers, AttachedServers) and not self.servers.attached(arm):
-                remedy = f"--specdec-server-url {name}=URL"
+                remedy = f"--specdec-server-url={name}=URL"
                 return _not_judged(Reason.ARM_NOT_ATTACHED, f"the arm {name}", "no server was given for it", remedy)
         if claim.across_builds and self.base is None:
             return _not_judged(Reason.NO_BASE_BUILD, "two builds", "one was given", "--llama-server-base=PATH")
@@ -255,7 +255,7 @@ class Run:
             "build": self.servers.identity.label,
             "date": datetime.date.today().isoformat(),
             "machine": machine_name(),
-            "command": f"pytest --specdec-update-baseline --specdec-profile {self.settings.profile}",
+            "command": f"pytest --specdec-update-baseline --specdec-profile={self.settings.profile}",
         }
         recording = Recording(
             provenance,
@@ -305,7 +305,7 @@ class Run:
         unknown = [word for word in self.settings.arm_args if word.startswith("--") and word not in known]
         if unknown:
             raise BuildError(
-                f"using --specdec-arm-args {shlex.join(self.settings.arm_args)}",
+                f"using --specdec-arm-args={shlex.quote(shlex.join(self.settings.arm_args))}",
                 f"{self.servers.identity.location} does not list {', '.join(unknown)} in its --help",
                 "correct the flag, or use a build that has it",
             )

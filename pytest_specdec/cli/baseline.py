@@ -126,7 +126,7 @@ def _unused(folder: Path, files: list[Path], arguments: argparse.Namespace) -> I
         try:
             load_profile(asked)
         except ProfileError:
-            yield f"not looked at for unused entries: {name} (no built-in profile; name it with --specdec-profile PATH)"
+            yield f"not looked at for unused entries: {name} (no built-in profile; name it with --specdec-profile=PATH)"
             continue
         declared = [claim.id for claim in collect([f"--specdec-profile={asked}"], arguments.suites).claims]
         general = set(unused(load(folder, "*none*", "*none*"), declared))

@@ -80,7 +80,7 @@ def test_servers_attached_by_url_are_judged_and_go_on(tmp_path: Path, attached: 
         "live": ("pass", "held"),
         "slots": ("not judged", "not_controlled"),
     }
-    assert results_of(run)["narrow"]["remedy"] == "--specdec-server-url dflash2@3=URL"
+    assert results_of(run)["narrow"]["remedy"] == "--specdec-server-url=dflash2@3=URL"
     assert "asked for by --specdec-server-url" in done.stdout
     assert all(server.exit_code() is None for server in attached.running)
     identity = json.loads((run / "run.json").read_text("utf-8"))
