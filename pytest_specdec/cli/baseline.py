@@ -19,6 +19,7 @@ from pytest_specdec.cli.shared import Commands, add_setting, device_name, table
 from pytest_specdec.errors import BaselineError, ProfileError
 from pytest_specdec.places import baselines_folder
 from pytest_specdec.profile import load as load_profile
+from pytest_specdec.wording import counted
 
 __all__ = ["add"]
 
@@ -56,7 +57,7 @@ def _show(arguments: argparse.Namespace) -> int:
     for deviation in stored.deviations:
         print(f"\nknown deviation of {deviation.claim}: {deviation.instead}")
         print(f"  {deviation.reference}; seen {deviation.seen}")
-    print(f"\n{len(rows)} entries for the profile {profile.name} on {device}: {stored.path}")
+    print(f"\n{counted(len(rows), 'entry', 'entries')} for the profile {profile.name} on {device}: {stored.path}")
     return 0
 
 
@@ -96,7 +97,7 @@ def _check(arguments: argparse.Namespace) -> int:
     for line in (*broken, *remarks):
         print(line)
     faults = len(broken) + sum(1 for line in remarks if line.startswith("unused"))
-    print(f"{len(files)} files in {folder}: " + (f"{faults} faults" if faults else "all valid"))
+    print(f"{counted(len(files), 'file')} in {folder}: " + (counted(faults, "fault") if faults else "all valid"))
     return 1 if faults else 0
 
 

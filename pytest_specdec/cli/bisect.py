@@ -19,6 +19,7 @@ from pytest_specdec.errors import SpecdecError
 from pytest_specdec.places import new_run_dir
 from pytest_specdec.records import Reason, Status, Verdict
 from pytest_specdec.report.data import RESULTS, ReportData, read_report
+from pytest_specdec.wording import counted
 
 __all__ = ["BAD", "GOOD", "SKIP", "STOP", "USAGE", "add", "selects", "status_of"]
 
@@ -76,12 +77,12 @@ def status_of(report: ReportData) -> tuple[int, str]:
         return STOP + _INTERRUPTED, "the run was interrupted"
     failed = [v for v in report.verdicts if v.status is Status.FAIL and v.reason is not Reason.ARM_LOST]
     if failed:
-        return BAD, f"{len(failed)} claims failed: {_named(failed)}"
+        return BAD, f"{counted(len(failed), 'claim')} failed: {_named(failed)}"
     if report.exit_status > _TESTS_FAILED:
         return STOP + report.exit_status, f"pytest ended with status {report.exit_status}"
     undecided = [v for v in report.verdicts if _says_nothing_of_this_commit(v)]
     if undecided:
-        return SKIP, f"{len(undecided)} claims could not be judged on this build: {_named(undecided)}"
+        return SKIP, f"{counted(len(undecided), 'claim')} could not be judged on this build: {_named(undecided)}"
     if report.exit_status == _TESTS_FAILED:
         return STOP + _TESTS_FAILED, "something else than a claim failed, or no selected claim can ever be judged here"
     return GOOD, "every judged claim held"

@@ -9,6 +9,7 @@ from pytest_specdec.baseline import Entry, load
 from pytest_specdec.cli.listing import DeclaredClaim, collect
 from pytest_specdec.cli.shared import Commands, add_setting, device_name, table
 from pytest_specdec.places import baselines_folder
+from pytest_specdec.wording import counted
 
 __all__ = ["add"]
 
@@ -32,7 +33,9 @@ def run(arguments: argparse.Namespace) -> int:
     stored = load(arguments.baselines or baselines_folder(Path.cwd()), listing.profile, device)
     rows = [_row(claim, stored.entry(claim.id)) for claim in listing.claims]
     print(table(("claim", "kind", "source", "arms", "on", "baseline"), rows))
-    print(f"\n{len(rows)} claims for the profile {listing.profile}; baselines of the device {device}: {stored.path}")
+    print(
+        f"\n{counted(len(rows), 'claim')} for the profile {listing.profile}; baselines of the device {device}: {stored.path}"
+    )
     return 0
 
 

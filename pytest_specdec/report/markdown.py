@@ -8,6 +8,7 @@ from pytest_specdec.records import BuildIdentity, Reason, Status, Verdict
 from pytest_specdec.report.data import ReportData
 from pytest_specdec.report.escape import code, cut, preformatted
 from pytest_specdec.report.text import how_it_ended, nothing_judged, summary_lines, word_of
+from pytest_specdec.wording import counted
 
 __all__ = ["COMMENT_LIMIT", "STEP_SUMMARY_LIMIT", "markdown"]
 
@@ -50,7 +51,7 @@ def _parts(report: ReportData, link: str) -> Iterator[str]:
         yield "\n"
         yield from map(_cause, loud)
     if quiet:
-        yield f"<details><summary>{len(quiet)} claims that held or were not judged</summary>\n\n"
+        yield f"<details><summary>{counted(len(quiet), 'claim')} that held or were not judged</summary>\n\n"
         yield from _table(quiet)
         yield "\n</details>\n"
 

@@ -313,6 +313,17 @@ def test_the_doctor_names_what_is_wrong_and_what_to_do(arguments: list[str], tol
     assert "Traceback" not in done.stderr
 
 
+def test_the_doctor_tells_a_broken_profile_once_and_in_lines(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text('extends = "tiny"\nname = "mine"\nnosuch = 1\n[arms.a]\nwhat = 2\n', "utf-8")
+    done = _run(
+        "doctor", "--llama-server=embedded", "--specdec-device=cpu", "--specdec-profile=mine.toml", cwd=tmp_path
+    )
+    assert done.returncode == 1
+    assert done.stdout.count("nosuch") == 1
+    assert max(map(len, done.stdout.splitlines())) <= 130
+    assert done.stdout.endswith("1 problem keeps the suite from running\n")
+
+
 def test_models_have_a_card(tmp_path: Path) -> None:
     done = _run("models", "card", cwd=tmp_path)
     assert done.returncode in (0, 2)
