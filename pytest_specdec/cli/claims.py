@@ -33,9 +33,8 @@ def run(arguments: argparse.Namespace) -> int:
     stored = load(arguments.baselines or baselines_folder(Path.cwd()), listing.profile, device)
     rows = [_row(claim, stored.entry(claim.id)) for claim in listing.claims]
     print(table(("claim", "kind", "source", "arms", "on", "baseline"), rows))
-    print(
-        f"\n{counted(len(rows), 'claim')} for the profile {listing.profile}; baselines of the device {device}: {stored.path}"
-    )
+    number = counted(len(rows), "claim")
+    print(f"\n{number} for the profile {listing.profile}; baselines of the device {device}: {stored.path}")
     return 0
 
 
