@@ -150,12 +150,23 @@ def finish(session: pytest.Session) -> None:
         return
     if nothing_judged([verdict for _, verdict in config.stash[VERDICTS]]):
         _redden(session)
+    if SETTINGS in config.stash and config.stash[SETTINGS].quiet:
+        _hush(config)
     config.stash[NOTES] += nothing_stored(config)
     if run is not None:
         config.stash[NOTES] += left_over(config, run)
     _unless_told(session, lambda: _write_results(config, run, int(session.exitstatus)))
     if on_actions(os.environ):
         _unless_told(session, lambda: _tell_github(config, run))
+
+
+def _hush(config: pytest.Config) -> None:
+    """No section of failures where only claims have failed: the results file and JUnit XML keep the reasons."""
+    terminal: pytest.TerminalReporter | None = config.pluginmanager.getplugin("terminalreporter")
+    stats = terminal.stats if terminal is not None else {}
+    failed = [*stats.get("failed", ()), *stats.get("error", ())]
+    if all(isinstance(r, pytest.TestReport) and from_properties(r.user_properties) is not None for r in failed):
+        config.option.tbstyle = "no"
 
 
 def _unless_told(session: pytest.Session, action: Callable[[], None]) -> None:
@@ -192,7 +203,9 @@ def summarise(terminal: pytest.TerminalReporter, config: pytest.Config) -> None:
     terminal.section("claims about speculative decoding")
     for word, line in table_lines([verdict for _, verdict in verdicts]):
         terminal.write_line(line, **_COLOURS[word])
-    _write_reasons(terminal, config)
+    settings = config.stash.get(SETTINGS, None)
+    if settings is None or not settings.quiet:
+        _write_reasons(terminal, config)
     terminal.write_line("")
     for line in (*summary_lines([verdict for _, verdict in verdicts]), *config.stash[NOTES]):
         terminal.write_line(line, bold=True)

@@ -26,11 +26,12 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "run_path", nargs="?", type=Path, metavar="RUN", help="run directory or results file; default: the latest run"
     )
-    parser.add_argument("--markdown", action="store_true", help="as Markdown, safe to publish")
-    parser.add_argument("--comment", action="store_true", help="as Markdown short enough for a comment on GitHub")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--markdown", action="store_true", help="as Markdown, safe to publish")
+    form.add_argument("--comment", action="store_true", help="as Markdown short enough for a comment on GitHub")
+    form.add_argument("--github", action="store_true", help="print annotations and append to $GITHUB_STEP_SUMMARY")
     parser.add_argument("--link", default="", metavar="URL", help="where the evidence is; default: this workflow's run")
-    parser.add_argument("--github", action="store_true", help="print annotations and append to $GITHUB_STEP_SUMMARY")
-    parser.add_argument(
+    form.add_argument(
         "--csv", nargs="?", const=_SCREEN, metavar="FILE", help="all figures as CSV, a row each; default: on the screen"
     )
     parser.set_defaults(run=run)

@@ -106,6 +106,15 @@ def test_figures_that_cannot_be_had_or_written_are_told(run: list[str], file: st
     assert results.read_bytes() == before
 
 
+@pytest.mark.parametrize("form", ["--markdown", "--comment", "--github"])
+def test_one_form_at_a_time(form: str, tmp_path: Path) -> None:
+    _figure(tmp_path, "one")
+    done = _run("report", form, "--csv", "figures.csv", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "not allowed with argument" in done.stderr
+    assert not (tmp_path / "figures.csv").exists()
+
+
 @pytest.mark.parametrize("text", ["", "{", '{"schema": 7}'])
 def test_results_that_cannot_be_read_are_no_traceback(text: str, tmp_path: Path) -> None:
     path = tmp_path / "results.json"
