@@ -15,10 +15,11 @@ from pytest_specdec.baseline.entries import Entry
 from pytest_specdec.baseline.store import INVARIANTS, parse, place_of, read
 from pytest_specdec.cli.claims import stored_words
 from pytest_specdec.cli.listing import collect
-from pytest_specdec.cli.shared import Commands, add_setting, device_name, table
+from pytest_specdec.cli.shared import Commands, add_setting, device_name
 from pytest_specdec.errors import BaselineError, ProfileError
 from pytest_specdec.places import baselines_folder
 from pytest_specdec.profile import load as load_profile
+from pytest_specdec.report.table import table
 from pytest_specdec.wording import counted
 
 __all__ = ["add"]

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from pytest_specdec.baseline import Entry, load
 from pytest_specdec.cli.listing import DeclaredClaim, collect
-from pytest_specdec.cli.shared import Commands, add_setting, device_name, table
+from pytest_specdec.cli.shared import Commands, add_setting, device_name
 from pytest_specdec.places import baselines_folder
+from pytest_specdec.report.table import table
 from pytest_specdec.wording import counted
 
 __all__ = ["add"]

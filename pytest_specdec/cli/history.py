@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_specdec.cli.shared import Commands, add_setting, table
+from pytest_specdec.cli.shared import Commands, add_setting
 from pytest_specdec.cli.sound import sound
 from pytest_specdec.errors import LedgerError
 from pytest_specdec.places import HISTORY, RUNS
 from pytest_specdec.profile import load as load_profile
 from pytest_specdec.report.data import RESULTS
+from pytest_specdec.report.table import table
 
 __all__ = ["Point", "add", "change_points", "points"]
 

@@ -1,4 +1,4 @@
-"""What several commands need: settings, tables, runs, and pytest as a process of its own."""
+"""What several commands need: settings, runs, and pytest as a process of its own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from pytest_specdec.errors import LedgerError, SuiteError
 from pytest_specdec.naming import environment_name, ini_name
 from pytest_specdec.places import RUNS, configurations
 from pytest_specdec.report.data import RESULTS
-from pytest_specdec.report.escape import one_line
 
 __all__ = [
     "Commands",
@@ -27,7 +26,6 @@ __all__ = [
     "pytest_refused",
     "run_quietly",
     "runs_with_results",
-    "table",
     "take_settings",
 ]
 
@@ -89,17 +87,6 @@ def _ini_settings(paths: Sequence[str]) -> dict[str, str]:
             raise pytest_refused(f"reading the settings in {files[0]}", done, "correct the file")
         found: dict[str, str] = json.loads(target.read_text("utf-8"))
     return found
-
-
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns padded to their widest cell, the last one as it is."""
-    cells = [header, *([one_line(cell) for cell in row] for row in rows)]
-    widths = [max(len(row[number]) for row in cells) for number in range(len(header) - 1)]
-    lines = [
-        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]).rstrip()
-        for row in cells
-    ]
-    return "\n".join(lines)
 
 
 def runs_with_results(root: Path) -> list[Path]:
