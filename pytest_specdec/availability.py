@@ -26,7 +26,7 @@ def unavailable(run: Run, claim: Claim) -> Finding | None:
         except SpecdecError as error:
             return _not_judged(Reason.ARM_UNKNOWN, f"the arm {name}", error.why, error.remedy)
         if isinstance(run.servers, AttachedServers) and not run.servers.attached(arm):
-            remedy = f"--specdec-server-url {name}=URL"
+            remedy = f"--specdec-server-url={name}=URL"
             return _not_judged(Reason.ARM_NOT_ATTACHED, f"the arm {name}", "no server was given for it", remedy)
     if claim.across_builds and run.base is None:
         return _not_judged(Reason.NO_BASE_BUILD, "two builds", "one was given", "--llama-server-base=PATH")

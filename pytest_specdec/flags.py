@@ -26,7 +26,7 @@ def refuse_unknown_flags(build: Build, profile: Profile, arms: Iterable[Arm], ar
     used = [name for table in (*of_servers, *(arm.flags for arm in arms)) for name in table]
     own = [name for name in dict.fromkeys(used) if name in profile.own_flags]
     for asked_by, words in (
-        (f"--specdec-arm-args {shlex.join(arm_args)}", arm_args),
+        (f"--specdec-arm-args={shlex.join(arm_args)}", arm_args),
         (f"the flags of the profile {profile.origin}", own),
     ):
         unknown = [word for word in words if word.startswith("--") and word not in build.capabilities.flags]

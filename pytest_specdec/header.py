@@ -5,22 +5,24 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from pytest_specdec.records import UpdateBaseline
+from pytest_specdec.records import BuildIdentity
 
 if TYPE_CHECKING:
-    from pytest_specdec.session import Run
+    from pytest_specdec.measure.ledger import Ledger
 
 __all__ = ["header_lines"]
 
 
-def header_lines(run: Run) -> list[str]:
-    """What a reader needs to know before the first verdict."""
-    build, settings = run.servers.identity, run.settings
+def header_lines(ledger: Ledger) -> list[str]:
+    """What a reader needs to know of a run that has begun before its first verdict. Raises LedgerError."""
+    identity = ledger.identity
+    build = BuildIdentity(**identity["build"])
     lines = [f"build {build.label} ({build.location}; {build.why})"]
-    if run.base is not None:
-        lines.append(f"compared with {run.base.identity.label} ({run.base.identity.location})")
-    where = os.path.relpath(run.ledger.directory)
-    lines.append(f"profile {run.profile.name}, device {run.baselines.device}, evidence in {where}")
-    if run.baselines.missing and not settings.calibrate and settings.update_baseline is UpdateBaseline.OFF:
-        lines.append(f"{run.baselines.missing}: recorded claims are not judged")
+    if identity.get("base"):
+        base = BuildIdentity(**identity["base"])
+        lines.append(f"compared with {base.label} ({base.location})")
+    where = os.path.relpath(ledger.directory)
+    lines.append(f"profile {identity['profile']}, device {identity['device']}, evidence in {where}")
+    if identity.get("without_records"):
+        lines.append(f"{identity['without_records']}: recorded claims are not judged")
     return [f"specdec: {line}" for line in lines]

@@ -104,6 +104,7 @@ def _identity(run: Run, claims: Sequence[Claim]) -> Mapping[str, Json]:
         **({"base": run.base.identity} if run.base else {}),
         "profile": run.profile.name,
         "device": run.device,
+        "without_records": "" if run.settings.writes_baselines else run.baselines.missing,
         "hardware": run.own_device.identity,
         "machine": machine_name(),
         "settings": run.settings,

@@ -19,6 +19,7 @@ __all__ = [
     "JUDGE",
     "NOTES",
     "PROFILE",
+    "REACHED",
     "RECORDS",
     "RED",
     "RUN",
@@ -39,6 +40,7 @@ RUN_DIR: pytest.StashKey[str] = pytest.StashKey()
 SESSION: pytest.StashKey[str] = pytest.StashKey()  # of pytest-xdist: what its workers have in common
 CLAIM: pytest.StashKey[Claim] = pytest.StashKey()
 JUDGE: pytest.StashKey[Judge] = pytest.StashKey()
+REACHED: pytest.StashKey[set[str]] = pytest.StashKey()  # the ids of claims whose test came to an end
 RECORDS: pytest.StashKey[list[Record]] = pytest.StashKey()
 RED: pytest.StashKey[bool] = pytest.StashKey()  # whether a worker of pytest-xdist that had a run wants it red
 TOLD: pytest.StashKey[dict[str, str]] = pytest.StashKey()  # a cause → the claim that it was told for

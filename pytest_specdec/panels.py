@@ -91,7 +91,7 @@ class Panels:
             station=lambda: self._station(name),
         )
         panel = panel_of(workload, questions, run.profile.speed.block_prompts, run.seed)
-        run.progress(f"speed on {name}: waiting until the exact cells that have begun are measured")
+        run.progress(f"{name}: waiting until the exact cells that have begun are measured")
         with run.ahead.paused():
             return PanelRunner(bench, panel, workload, questions, self._limit_s(name)).measure()
 

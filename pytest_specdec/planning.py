@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,12 +17,16 @@ from pytest_specdec.measure.question import BLOCKS_PER_ROUND, Question
 from pytest_specdec.panels import panel_of
 from pytest_specdec.profile import compose
 from pytest_specdec.records import NEW_BUILD, Arm, CellKey, Claim, Mode, Profile, Settings, Workload
+from pytest_specdec.report.table import table
 from pytest_specdec.stats.rule import detectable_slowdown, pairs_to_pass
+from pytest_specdec.wording import counted, lasting
 from pytest_specdec.workloads import load
 
 __all__ = ["PlanContext", "plan_lines"]
 
 _CHARACTERS_PER_TOKEN = 4
+_COLUMNS = ("claim", "pairs if nothing changed", "at most", "finds a slowdown of", "sigma", "margin")
+_WRAP = 110
 _REPLY_TOKENS = 256  # where neither the workload nor its request says
 
 
@@ -59,18 +65,22 @@ class PlanContext:
         """Raises ProfileError."""
         return compose(self.profile, name)
 
-    def can_run(self, claim: Claim) -> bool:
-        """Whether the profile has all that the claim names, and the second build is given where it needs one."""
+    def lacks(self, claim: Claim) -> str:
+        """What the claim names and neither the profile nor the command line has; empty where all is there."""
         if claim.across_builds and self.settings.llama_server_base is None:
-            return False
-        try:
-            for name in dict.fromkeys([key.arm for key in claim.cells] or claim.arms):
-                self.arm(name)
-            for name in claim.on:
+            return "a second build (--llama-server-base=PATH)"
+        for name in dict.fromkeys([key.arm for key in claim.cells] or claim.arms):
+            for arm in (re.split("[+@]", name)[0], name):  # where there is no mtp there is no mtp@4 either
+                try:
+                    self.arm(arm)
+                except SpecdecError:
+                    return f"the arm {arm}"
+        for name in claim.on:
+            try:
                 self.workload(name)
-        except SpecdecError:
-            return False
-        return True
+            except SpecdecError:
+                return f"the workload {name}"
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,23 +111,35 @@ class _PanelPlan:
 
 
 def plan_lines(context: PlanContext) -> list[str]:
-    """The plan in words: exact cells, speed panels, claims that are not judged, and the sum."""
-    runnable = [claim for claim in context.claims if context.can_run(claim)]
+    """The plan in words: claims that cannot be judged, exact cells, speed panels, and the sum."""
+    lacking = {claim.id: what for claim in context.claims if (what := context.lacks(claim))}
+    runnable = [claim for claim in context.claims if claim.id not in lacking]
     panels = list(_panels(context, runnable))
     exact = _exact_cost(context, runnable)
     costs = [_panel_cost(context, plan) for plan in panels]
     total = sum(costs, exact)
-    lacking = len(context.claims) - len(runnable)
     tokens = exact.prompt_tokens + exact.reply_tokens
+    need = "needs" if len(lacking) == 1 else "need"
     lines = [
-        f"plan for profile {context.profile.name} on {context.device}: {len(context.claims)} claims, "
-        + (f"{lacking} of them need what is not there" if lacking else "all of which can be judged"),
+        f"plan for profile {context.profile.name} on {context.device}: {counted(len(context.claims), 'claim')}, "
+        + (f"{len(lacking)} of them {need} what is not there:" if lacking else "nothing that they need is missing"),
+        *_lacking_lines(lacking),
         "",
-        f"exact claims: {exact.starts} server starts, {tokens:,.0f} tokens, {exact.seconds / 60:.1f} min",
+        f"exact claims: {counted(exact.starts, 'server start')}, {tokens:,.0f} tokens, {lasting(exact.seconds)}",
     ]
     for plan, cost in zip(panels, costs, strict=True):
         lines += _panel_lines(context, plan, cost)
     return [*lines, "", *_sum_lines(context, total)]
+
+
+def _lacking_lines(lacking: Mapping[str, str]) -> Iterator[str]:
+    """By what is missing: the claims that need it."""
+    for what in sorted(set(lacking.values())):
+        named = ", ".join(claim for claim, lacks in lacking.items() if lacks == what)
+        yield from textwrap.wrap(
+            f"{what}: {named}", _WRAP, initial_indent="  ", subsequent_indent="    ", break_long_words=False,
+            break_on_hyphens=False,
+        )  # fmt: skip
 
 
 def _panels(context: PlanContext, claims: Sequence[Claim]) -> Iterator[_PanelPlan]:
@@ -195,27 +217,27 @@ def _panel_lines(context: PlanContext, plan: _PanelPlan, cost: _Cost) -> Iterato
     blocks = sum(plan.rounds.values()) * BLOCKS_PER_ROUND
     yield ""
     yield (
-        f"speed on {workload.name}: {len(plan.panel.cells)} arms, blocks of {plan.panel.block_prompts} of "
-        f"{len(plan.panel.prompts)} prompts, {blocks} visits to an arm = {cost.starts} server starts; "
+        f"speed on {workload.name}: {counted(len(plan.panel.cells), 'arm')}, blocks of {plan.panel.block_prompts} of "
+        f"{counted(len(plan.panel.prompts), 'prompt')}, {counted(blocks, 'visit')} to an arm = "
+        f"{counted(cost.starts, 'server start')}; "
         f"about {prompt_tokens:,.0f} + {reply_tokens:,.0f} tokens a request, "
-        f"{cost.prompt_tokens + cost.reply_tokens:,.0f} in all, {cost.seconds / 60:.1f} min"
+        f"{cost.prompt_tokens + cost.reply_tokens:,.0f} in all, {lasting(cost.seconds)}"
     )
     for key, rounds in sorted(plan.rounds.items()):
         role = "" if key.build == NEW_BUILD else f" ({key.build})"
-        yield f"  {key.arm + role:<24} {rounds} rounds"
-    for question in plan.questions:
-        yield "  " + _question_words(question)
+        yield f"  {key.arm + role:<24} {counted(rounds, 'round')}"
+    for line in table(_COLUMNS, [_question_row(question) for question in plan.questions]).splitlines():
+        yield f"  {line}"
 
 
-def _question_words(question: Question) -> str:
+def _question_row(question: Question) -> tuple[str, ...]:
+    """As ``_COLUMNS`` says; ``finds`` is the slowdown that the most pairs can tell from none."""
     if question.anchor is None:
-        return f"{question.claim}: {question.wanted} pairs, nothing to decide"
+        return question.claim, str(question.wanted), str(question.wanted), "nothing to decide", "-", "-"
     rule = question.rule
-    found = detectable_slowdown(rule)
-    return (
-        f"{question.claim}: about {pairs_to_pass(rule)} pairs if nothing changed, at most {rule.cap}; "
-        f"finds a slowdown of {found:.1%} (sigma {rule.sigma:.1%}, margin {rule.margin:.0%})"
-    )
+    pairs, most = str(pairs_to_pass(rule)), str(rule.cap)
+    shares = (f"{detectable_slowdown(rule):.1%}", f"{rule.sigma:.1%}", f"{rule.margin:.0%}")
+    return question.claim, pairs, most, *shares
 
 
 def _sum_lines(context: PlanContext, total: _Cost) -> Iterator[str]:
@@ -229,8 +251,8 @@ def _sum_lines(context: PlanContext, total: _Cost) -> Iterator[str]:
     )
     budget = context.settings.budget
     if budget.seconds is not None:
-        yield f"the budget ends the speed panels after {budget.seconds / 60:.1f} min"
+        yield f"the budget ends the speed panels after {lasting(budget.seconds)}"
     yield (
-        f"in all {total.starts} server starts, {total.prompt_tokens:,.0f} prompt tokens, "
-        f"{total.reply_tokens:,.0f} reply tokens: about {math.ceil(total.seconds / 60)} device minutes"
+        f"in all {counted(total.starts, 'server start')}, {total.prompt_tokens:,.0f} prompt tokens, "
+        f"{total.reply_tokens:,.0f} reply tokens: about {counted(math.ceil(total.seconds / 60), 'device minute')}"
     )

@@ -18,6 +18,7 @@ from pytest_specdec.keys import (
     JUDGE,
     NOTES,
     PROFILE,
+    REACHED,
     RECORDS,
     RED,
     RUN,
@@ -43,14 +44,20 @@ _CLAIM_MARKER = (
 )
 
 
+_CLAIM_ID = "specdec_claim"  # of a report: its attributes travel from xdist's workers, and into no JUnit XML
+
+
 class VerdictCollector:
     """Keeps the verdicts in the order in which their reports arrive, from this process or from xdist's workers."""
 
     def __init__(self, config: pytest.Config) -> None:
-        self._verdicts = config.stash[VERDICTS]
+        self._verdicts, self._reached = config.stash[VERDICTS], config.stash[REACHED]
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Verdicts travel in the user properties of the call phase."""
+        """Verdicts travel in the user properties of the call phase; a test that is skipped or fails has none."""
+        claim = getattr(report, _CLAIM_ID, None)
+        if claim is not None and (report.when == "call" or not report.passed):
+            self._reached.add(claim)
         if _has_verdict(report):
             from pytest_specdec.markers import without_group
             from pytest_specdec.report.properties import from_properties
@@ -73,6 +80,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for name, meaning in {**FAMILIES, **KINDS, "study": STUDY}.items():
         config.addinivalue_line("markers", f"{name}: {meaning} (added by the declaration of a claim)")
     config.stash[VERDICTS] = []
+    config.stash[REACHED] = set()
     config.stash[RECORDS] = []
     config.stash[DECLARED] = set()
     config.stash[NOTES] = []
@@ -129,6 +137,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         raise _usage_error(item.config, f"{item.nodeid}: {error}") from None
     item.stash[CLAIM] = declared
     item.config.stash[DECLARED].add(declared.id)
+    item.extra_keyword_matches.add(declared.id)  # -k takes the name that is printed, or a part of it
     for name in selection_markers(declared, _profile(item.config)):
         item.add_marker(name)
 
@@ -172,13 +181,14 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 
 
 def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
-    """Which build, and why that one."""
+    """Which build, and why that one; where the claims are, if options for them were given and none was found."""
     if RUN not in config.stash:
-        return []
+        return options.where_claims_are(config) if not config.stash[DECLARED] else []
     from pytest_specdec.header import header_lines
 
     told = options.any_given(config)
-    return [*([] if told else options.misspelled_lines(os.environ)), *header_lines(config.stash[RUN])]
+    misspelled = [] if told else options.misspelled_lines(os.environ)
+    return [*misspelled, *header_lines(config.stash[RUN].ledger)]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -214,6 +224,7 @@ def pytest_runtest_makereport(
     if CLAIM in item.stash:
         from pytest_specdec.reporting import give_verdict
 
+        report.__dict__[_CLAIM_ID] = item.stash[CLAIM].id
         give_verdict(item, call, report)
     elif call.excinfo is not None:
         from pytest_specdec.errors import SpecdecError
@@ -244,7 +255,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """One line per claim, the reasons of all that did not pass, and the command that does it again."""
-    if config.stash[VERDICTS]:
+    verdicts, notes = config.stash[VERDICTS], config.stash[NOTES]
+    if verdicts or notes:
         from pytest_specdec.reporting import summarise
 
         summarise(terminalreporter, config)

@@ -22,6 +22,7 @@ class Progress:
         self._quiet = quiet or self._terminal is None
         self._last_s = time.monotonic()
         self._waited_s = -_NEW_WAIT_S
+        self._width_then = 0  # of pytest's line when a line of ours was written
 
     def __call__(self, words: str) -> None:
         """Show the words. On a terminal they stand behind what pytest has written and go when it writes on."""
@@ -32,7 +33,7 @@ class Progress:
                 self._behind_the_cursor(words)
             elif time.monotonic() - self._last_s > _LOG_INTERVAL_S:
                 self._last_s = time.monotonic()
-                print(f"\n  {words}", flush=True)  # noqa: T201  pytest's own writer would count it as its line
+                self._on_a_line(words)
 
     def waiting(self, words: str) -> None:
         """As ``__call__``, for a wait: its first words, such as who holds the device, stay on a line of their own."""
@@ -43,12 +44,22 @@ class Progress:
             return
         self._last_s = time.monotonic()
         with self._capture.global_and_fixture_disabled():
-            print(f"\n  {words}", flush=True)  # noqa: T201
+            self._on_a_line(words)
+
+    def _on_a_line(self, words: str) -> None:
+        """Of its own. Where pytest has written nothing since the last one the cursor is at the begin of a line."""
+        assert self._terminal is not None
+        width = self._terminal.width_of_current_line
+        begin = "" if width in (0, self._width_then) else "\n"
+        self._width_then = width
+        print(f"{begin}  {words}", flush=True)  # noqa: T201  pytest's own writer would count it as its line
 
     def _behind_the_cursor(self, words: str) -> None:
         assert self._terminal is not None
         room = self._terminal.fullwidth - self._terminal.width_of_current_line - 2
-        shown = f" {words}"[: max(0, room)]
+        shown = f" {words}"
+        if len(shown) > room:
+            shown = shown[: room - 1] + "…" if room > 1 else ""
         # Write, clear the rest of the line, and step back: the next thing pytest writes goes over it.
         back = f"\x1b[{len(shown)}D" if shown else ""
         print(f"{shown}\x1b[K{back}", end="", flush=True)  # noqa: T201

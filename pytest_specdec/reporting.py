@@ -14,15 +14,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_specdec.baseline.describe import unused
-from pytest_specdec.baseline.entries import EntryKind
 from pytest_specdec.errors import LedgerError, SpecdecError
 from pytest_specdec.keys import (
     ANNOTATIONS,
     CLAIM,
-    DECLARED,
     JUDGE,
     NOTES,
+    REACHED,
     RECORDS,
     RED,
     RUN,
@@ -34,8 +32,10 @@ from pytest_specdec.keys import (
 from pytest_specdec.measure.ledger import Ledger, append_line
 from pytest_specdec.options import OPTIONS
 from pytest_specdec.places import HISTORY
-from pytest_specdec.records import Inconclusive, Reason, Status, UpdateBaseline, Verdict
+from pytest_specdec.recorded import left_over, nothing_stored, record
+from pytest_specdec.records import Inconclusive, Reason, Status, Verdict
 from pytest_specdec.report import (
+    ending_lines,
     explanation,
     from_properties,
     nothing_judged,
@@ -134,7 +134,7 @@ def finish(session: pytest.Session) -> None:
     config = session.config
     run = config.stash.get(RUN, None)
     if run is not None:
-        _unless_told(session, lambda: _record(config, run))
+        _unless_told(session, lambda: record(config, run))
         _unless_told(session, run.close)  # later a worker of pytest-xdist could tell nobody
     output = getattr(config, "workeroutput", None)
     if output is not None:  # a worker of pytest-xdist
@@ -143,11 +143,23 @@ def finish(session: pytest.Session) -> None:
         return
     if nothing_judged([verdict for _, verdict in config.stash[VERDICTS]]) or config.stash.get(RED, False):
         _redden(session)
+    if SETTINGS in config.stash and config.stash[SETTINGS].quiet:
+        _hush(config)
+    config.stash[NOTES] += nothing_stored(config)
     if run is not None:
-        config.stash[NOTES] += _left_over(config, run)
+        config.stash[NOTES] += left_over(config, run)
     _unless_told(session, lambda: _write_results(config, run, int(session.exitstatus)))
     if on_actions(os.environ):
         _unless_told(session, lambda: _tell_github(config, run))
+
+
+def _hush(config: pytest.Config) -> None:
+    """No section of failures where only claims have failed: the results file and JUnit XML keep the reasons."""
+    terminal: pytest.TerminalReporter | None = config.pluginmanager.getplugin("terminalreporter")
+    stats = terminal.stats if terminal is not None else {}
+    failed = [*stats.get("failed", ()), *stats.get("error", ())]
+    if all(isinstance(r, pytest.TestReport) and from_properties(r.user_properties) is not None for r in failed):
+        config.option.tbstyle = "no"
 
 
 def _unless_told(session: pytest.Session, action: Callable[[], None]) -> None:
@@ -185,7 +197,9 @@ def summarise(terminal: pytest.TerminalReporter, config: pytest.Config) -> None:
     terminal.section("claims about speculative decoding")
     for word, line in table_lines([verdict for _, verdict in verdicts]):
         terminal.write_line(line, **_COLOURS[word])
-    _write_reasons(terminal, config)
+    settings = config.stash.get(SETTINGS, None)
+    if settings is None or not settings.quiet:
+        _write_reasons(terminal, config)
     terminal.write_line("")
     for line in (*summary_lines([verdict for _, verdict in verdicts]), *config.stash[NOTES]):
         terminal.write_line(line, bold=True)
@@ -209,19 +223,6 @@ def _write_reasons(terminal: pytest.TerminalReporter, config: pytest.Config) -> 
         terminal.write_line(explanation(verdict))
 
 
-def _left_over(config: pytest.Config, run: Run) -> list[str]:
-    """Baseline entries that no claim reads: known only where everything was collected."""
-    everything = config.args_source is not pytest.Config.ArgsSource.ARGS
-    narrowed = ("ignore", "ignore_glob", "lf", "stepwise")
-    declared = config.stash[DECLARED]
-    if not declared or not everything or any(config.getoption(name, None) for name in narrowed):
-        return []
-    entries, device = run.baselines.entries, run.baselines.device
-    spare = [c for c in unused(run.baselines, declared) if c in entries and entries[c].device == device]
-    remedy = "remove them if their claims are gone, or correct the claims' ids"
-    return [f"entries in {run.baselines.path} that no claim uses; {remedy}: {', '.join(spare)}"] if spare else []
-
-
 def _tell_github(config: pytest.Config, run: Run | None) -> None:
     """Under pytest-xdist the controller has no run of its own, but knows where the workers' is."""
     directory = run.ledger.directory if run is not None else config.stash.get(RUN_DIR, None)
@@ -231,33 +232,17 @@ def _tell_github(config: pytest.Config, run: Run | None) -> None:
         config.stash[ANNOTATIONS] = list(annotation_lines(report))
 
 
-def _record(config: pytest.Config, run: Run) -> None:
-    _note_refused(config, run)
-    records = config.stash[RECORDS]
-    if records:
-        changes = run.record(records)
-        config.stash[NOTES] += [f"recorded in {run.baselines.path}:", *(f"  {change}" for change in changes)]
-
-
-def _note_refused(config: pytest.Config, run: Run) -> None:
-    """What was to be recorded and is not, because its measurement decides nothing."""
-    if config.stash[SETTINGS].update_baseline is UpdateBaseline.OFF:
-        return
-    for _, verdict in config.stash[VERDICTS]:
-        entry = run.baselines.entry(verdict.claim)
-        recordable = "value" in verdict.evidence or (entry is not None and entry.kind is EntryKind.RECORDED)
-        if recordable and verdict.status is not Status.PASS:
-            config.stash[NOTES].append(f"not recorded: {verdict.claim} ({verdict.status}: {verdict.reason})")
-
-
 def _write_results(config: pytest.Config, run: Run | None, exit_status: int) -> None:
     directory = run.ledger.directory if run is not None else config.stash.get(RUN_DIR, None)
     if directory is None or not (Path(directory) / "run.json").exists():
         return
     identity = json.loads((Path(directory) / "run.json").read_text("utf-8"))
     ended = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    selected = identity["claims"] if run is None else [claim.id for claim in run.claims]
+    unfinished = [claim for claim in dict.fromkeys(selected) if claim not in config.stash[REACHED]]
+    config.stash[NOTES] += ending_lines(exit_status, len(unfinished), os.path.relpath(directory))
     verdicts = config.stash[VERDICTS]
-    document = results_document(identity, verdicts, ended, exit_status)
+    document = results_document(identity, verdicts, ended, exit_status, unfinished)
     written = Ledger(Path(directory)).write_results(document)
     settings = config.stash[SETTINGS]
     append_line(settings.history or config.rootpath / HISTORY, summary_row(document))

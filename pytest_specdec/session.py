@@ -24,6 +24,7 @@ from pytest_specdec.baseline import (
     write_records,
 )
 from pytest_specdec.baseline import load as load_baselines
+from pytest_specdec.baseline.store import refuse_packaged
 from pytest_specdec.device.samples import CPU_KEY
 from pytest_specdec.errors import BuildError, ModelError, SuiteError
 from pytest_specdec.flags import refuse_unknown_flags
@@ -106,6 +107,8 @@ class Run:
         if settings.resume is not None:
             refuse_no_run(settings.resume)
         folder = _baselines_folder(settings, root)
+        if settings.writes_baselines and settings.baselines is None:
+            refuse_packaged(folder, root)
         load_baselines(folder, profile.name, CPU_KEY)  # a folder that cannot be read is told before a build is started
         build = None if settings.server_urls else locate(settings.llama_server, launcher=settings.launcher)
         ledger = Ledger(run_dir)
@@ -245,7 +248,7 @@ class Run:
             "build": self.servers.identity.label,
             "date": datetime.date.today().isoformat(),
             "machine": machine_name(),
-            "command": f"pytest --specdec-update-baseline --specdec-profile {self.settings.profile}",
+            "command": f"pytest --specdec-update-baseline --specdec-profile={self.settings.profile}",
         }
         recording = Recording(
             provenance,
@@ -284,7 +287,7 @@ class Run:
                 "leave the option out",
             )
         if isinstance(self.servers, AttachedServers):
-            if _writes_baselines(self.settings):
+            if self.settings.writes_baselines:
                 raise SuiteError(
                     "recording what attached servers do (--specdec-server-url)", FLAGS_UNKNOWN,
                     "record with a build of yours: --llama-server",
@@ -311,11 +314,7 @@ def planned(settings: Settings, profile: Profile, root: Path, claims: Sequence[C
 
 
 def _baselines_folder(settings: Settings, root: Path) -> Path:
-    return chosen_folder(settings.baselines, root, may_be_new=_writes_baselines(settings))
-
-
-def _writes_baselines(settings: Settings) -> bool:
-    return settings.calibrate or settings.update_baseline is not UpdateBaseline.OFF
+    return chosen_folder(settings.baselines, root, may_be_new=settings.writes_baselines)
 
 
 def _planned_device(settings: Settings) -> str:

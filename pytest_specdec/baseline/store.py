@@ -27,7 +27,7 @@ from pytest_specdec.places import baselines_folder, packaged
 from pytest_specdec.records import Json, Reason
 from pytest_specdec.schema import problems
 
-__all__ = ["ANY", "INVARIANTS", "Baselines", "chosen_folder", "load", "parse", "place_of", "read"]
+__all__ = ["ANY", "INVARIANTS", "Baselines", "chosen_folder", "load", "parse", "place_of", "read", "refuse_packaged"]
 
 ANY = "*"
 INVARIANTS = "any.json"
@@ -129,6 +129,16 @@ def load(directory: Path, profile: str, device: str) -> Baselines:
             deviations += [_deviation(row, path) for row in document.get("known_deviations", ())]
             calibrations |= {claim: Calibrated(**row) for claim, row in document.get("calibrations", {}).items()}
     return Baselines(device, own, entries, tuple(deviations), published, calibrations)
+
+
+def refuse_packaged(folder: Path, root: Path) -> None:
+    """Raises BaselineError where a project is about to write into a folder that is not its own."""
+    if folder.parent != root:
+        raise BaselineError(
+            f"writing into the baselines {folder}",
+            "they are those of the package: its next update replaces them, and no other project is to see yours",
+            f"make a folder baselines/ in {root}, or name one with --specdec-baselines=DIR",
+        )
 
 
 def place_of(path: Path) -> tuple[str, str]:

@@ -103,7 +103,7 @@ def _new_entries(entries: Mapping[str, Any], records: Iterable[Record], recordin
         raise BaselineError(
             "updating the baseline",
             "these moved against their direction:\n" + "\n".join(worse.values()),
-            'find out why; if it is right, say so: --specdec-accept-regression "WHY" is stored with the entry',
+            'find out why; if it is right, say so: --specdec-accept-regression="WHY" is stored with the entry',
         )
     return {
         record.claim: _entry(record, recording, entries.get(record.claim), record.claim in worse) for record in chosen

@@ -15,10 +15,12 @@ from pytest_specdec.baseline.entries import Entry
 from pytest_specdec.baseline.store import INVARIANTS, parse, place_of, read
 from pytest_specdec.cli.claims import stored_words
 from pytest_specdec.cli.listing import collect
-from pytest_specdec.cli.shared import Commands, add_setting, device_name, table
+from pytest_specdec.cli.shared import Commands, add_setting, device_name
 from pytest_specdec.errors import BaselineError, ProfileError
 from pytest_specdec.places import baselines_folder
 from pytest_specdec.profile import load as load_profile
+from pytest_specdec.report.table import table
+from pytest_specdec.wording import counted
 
 __all__ = ["add"]
 
@@ -56,7 +58,7 @@ def _show(arguments: argparse.Namespace) -> int:
     for deviation in stored.deviations:
         print(f"\nknown deviation of {deviation.claim}: {deviation.instead}")
         print(f"  {deviation.reference}; seen {deviation.seen}")
-    print(f"\n{len(rows)} entries for the profile {profile.name} on {device}: {stored.path}")
+    print(f"\n{counted(len(rows), 'entry', 'entries')} for the profile {profile.name} on {device}: {stored.path}")
     return 0
 
 
@@ -96,7 +98,7 @@ def _check(arguments: argparse.Namespace) -> int:
     for line in (*broken, *remarks):
         print(line)
     faults = len(broken) + sum(1 for line in remarks if line.startswith("unused"))
-    print(f"{len(files)} files in {folder}: " + (f"{faults} faults" if faults else "all valid"))
+    print(f"{counted(len(files), 'file')} in {folder}: " + (counted(faults, "fault") if faults else "all valid"))
     return 1 if faults else 0
 
 
@@ -126,7 +128,7 @@ def _unused(folder: Path, files: list[Path], arguments: argparse.Namespace) -> I
         try:
             load_profile(asked)
         except ProfileError:
-            yield f"not looked at for unused entries: {name} (no built-in profile; name it with --specdec-profile PATH)"
+            yield f"not looked at for unused entries: {name} (no built-in profile; name it with --specdec-profile=PATH)"
             continue
         declared = [claim.id for claim in collect([f"--specdec-profile={asked}"], arguments.suites).claims]
         general = set(unused(load(folder, "*none*", "*none*"), declared))

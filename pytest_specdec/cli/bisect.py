@@ -6,7 +6,9 @@ The answer is read from the results file of the very run that was started, never
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -17,8 +19,9 @@ from pytest_specdec.errors import SpecdecError
 from pytest_specdec.places import new_run_dir
 from pytest_specdec.records import Reason, Status, Verdict
 from pytest_specdec.report.data import RESULTS, ReportData, read_report
+from pytest_specdec.wording import counted
 
-__all__ = ["BAD", "GOOD", "SKIP", "STOP", "USAGE", "add", "status_of"]
+__all__ = ["BAD", "GOOD", "SKIP", "STOP", "USAGE", "add", "selects", "status_of"]
 
 GOOD, BAD, SKIP = 0, 1, 125
 STOP = 128  # git stops at this and above; the status of pytest is added to it
@@ -45,6 +48,10 @@ def run(arguments: argparse.Namespace) -> int:
     """One step of a bisection."""
     words = arguments.pytest_arguments
     words = words[1:] if words[:1] == ["--"] else words
+    if not selects([*shlex.split(os.environ.get("PYTEST_ADDOPTS", "")), *words]):
+        # Every commit would pay for all claims, and whichever fails first would answer for the one that is looked for.
+        print("bisect: no claims are selected; say which, as with: bisect -- -m 'dflash2 and exact'", file=sys.stderr)
+        return USAGE
     try:
         return _step(words)
     except KeyboardInterrupt:
@@ -54,18 +61,28 @@ def run(arguments: argparse.Namespace) -> int:
         return USAGE
 
 
+def selects(words: Sequence[str]) -> bool:
+    """Whether arguments of pytest choose among the claims: -m, -k, or a place that is no option's value."""
+    for before, word in itertools.pairwise(["", *words]):
+        if word.startswith(("-m", "-k")) or "::" in word:
+            return True
+        if not word.startswith("-") and not before.startswith("-"):
+            return True
+    return False
+
+
 def status_of(report: ReportData) -> tuple[int, str]:
     """The answer for a finished run, and why in a few words."""
     if report.exit_status == _INTERRUPTED:
         return STOP + _INTERRUPTED, "the run was interrupted"
     failed = [v for v in report.verdicts if v.status is Status.FAIL and v.reason is not Reason.ARM_LOST]
     if failed:
-        return BAD, f"{len(failed)} claims failed: {_named(failed)}"
+        return BAD, f"{counted(len(failed), 'claim')} failed: {_named(failed)}"
     if report.exit_status > _TESTS_FAILED:
         return STOP + report.exit_status, f"pytest ended with status {report.exit_status}"
     undecided = [v for v in report.verdicts if _says_nothing_of_this_commit(v)]
     if undecided:
-        return SKIP, f"{len(undecided)} claims could not be judged on this build: {_named(undecided)}"
+        return SKIP, f"{counted(len(undecided), 'claim')} could not be judged on this build: {_named(undecided)}"
     if report.exit_status == _TESTS_FAILED:
         return STOP + _TESTS_FAILED, "something else than a claim failed, or no selected claim can ever be judged here"
     return GOOD, "every judged claim held"

@@ -7,7 +7,9 @@ from pathlib import Path
 
 from pytest_specdec.baseline import Entry, chosen_folder, load
 from pytest_specdec.cli.listing import DeclaredClaim, collect
-from pytest_specdec.cli.shared import Commands, add_setting, device_name, table
+from pytest_specdec.cli.shared import Commands, add_setting, device_name
+from pytest_specdec.report.table import table
+from pytest_specdec.wording import counted
 
 __all__ = ["add"]
 
@@ -26,13 +28,13 @@ def add(commands: Commands) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print one line per claim."""
     chosen = [f"--specdec-profile={arguments.profile}"] if arguments.profile else []
-    chosen += ["-m", arguments.markers] if arguments.markers else []
-    listing = collect(chosen, arguments.paths)
+    listing = collect(chosen, arguments.paths, arguments.markers)
     device = device_name(arguments.device)
     stored = load(chosen_folder(arguments.baselines, Path.cwd()), listing.profile, device)
     rows = [_row(claim, stored.entry(claim.id)) for claim in listing.claims]
     print(table(("claim", "kind", "source", "arms", "on", "baseline"), rows))
-    print(f"\n{len(rows)} claims for the profile {listing.profile}; baselines of the device {device}: {stored.path}")
+    number = counted(len(rows), "claim")
+    print(f"\n{number} for the profile {listing.profile}; baselines of the device {device}: {stored.path}")
     return 0
 
 

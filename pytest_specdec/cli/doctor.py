@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from pytest_specdec import __version__
 from pytest_specdec.cli.shared import Commands, add_setting
 from pytest_specdec.errors import SpecdecError
 from pytest_specdec.records import Profile
+from pytest_specdec.wording import counted
 
 if TYPE_CHECKING:
     from pytest_specdec.measure.own_device import OwnDevice
@@ -23,6 +25,7 @@ _SPECULATION = ("--spec-type", "--spec-draft-n-max", "--spec-draft-p-min", "--me
 _MIB = 1024.0 * 1024.0
 _CRAMPED = 0.05  # a device with less than this share of its memory free will not load a model
 _HASH = 12
+_WRAP = 100  # columns of what was found
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +59,12 @@ def run(arguments: argparse.Namespace) -> int:
     width = max(len(check.what) for check in checks)
     for check in checks:
         sign = "ok" if not check.remedy else "!!" if check.fatal else " !"
-        print(f"{sign} {check.what:<{width}}  {check.found}")
+        print(f"{sign} {check.what:<{width}}  {_in_column(check.found, width + 5)}")
         if check.remedy:
-            print(f"   {'':<{width}}  do: {check.remedy}")
+            print(f"   {'':<{width}}  do: {_in_column(check.remedy, width + 9)}")
     fatal = sum(check.fatal for check in checks)
-    print(f"\n{fatal} problems keep the suite from running" if fatal else "\nthe suite can run here")
+    told = counted(fatal, "problem keeps", "problems keep")
+    print(f"\n{told} the suite from running" if fatal else "\nthe suite can run here")
     return 1 if fatal else 0
 
 
@@ -70,8 +74,14 @@ def _guarded(what: str, checks: Callable[[], Iterator[Check]]) -> list[Check]:
     try:
         found.extend(checks())
     except SpecdecError as error:
-        found.append(Check(what, f"{error.tried}: {error.why}".replace("\n", " "), error.remedy, fatal=True))
+        found.append(Check(what, f"{error.tried}:\n{error.why}", error.remedy, fatal=True))
     return found
+
+
+def _in_column(text: str, indent: int) -> str:
+    """Long lines broken between words, each but the first behind ``indent`` blanks."""
+    wrapped = (textwrap.wrap(line, _WRAP, break_long_words=False, break_on_hyphens=False) for line in text.splitlines())
+    return f"\n{'':<{indent}}".join(line for lines in wrapped for line in lines)
 
 
 def _build(wanted: str | None) -> Iterator[Check]:
@@ -208,11 +218,19 @@ def _lock(device: OwnDevice) -> Check:
 
 def _baselines(arguments: argparse.Namespace, device: str) -> Iterator[Check]:
     from pytest_specdec.baseline import chosen_folder, load
+    from pytest_specdec.errors import ProfileError
     from pytest_specdec.profile import load as load_profile
 
-    stored = load(chosen_folder(arguments.baselines, Path.cwd()), load_profile(arguments.profile).name, device)
+    try:
+        profile = load_profile(arguments.profile)
+    except ProfileError:  # told where the profile is looked at
+        return
+    stored = load(chosen_folder(arguments.baselines, Path.cwd()), profile.name, device)
     if stored.has_records:
-        yield Check("baseline", f"{len(stored.entries)} entries, records of this device among them: {stored.path}")
+        yield Check(
+            "baseline",
+            f"{counted(len(stored.entries), 'entry', 'entries')}, records of this device among them: {stored.path}",
+        )
     else:
         remedy = "record with --specdec-update-baseline=new, once the build is trusted"
         yield Check("baseline", f"no records of the device {device}: what needs one is not judged", remedy)

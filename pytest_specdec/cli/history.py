@@ -7,23 +7,28 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_specdec.cli.shared import Commands, add_setting, table
+from pytest_specdec.cli.shared import Commands, add_setting
+from pytest_specdec.cli.sound import sound
 from pytest_specdec.errors import LedgerError
 from pytest_specdec.places import HISTORY, RUNS
 from pytest_specdec.profile import load as load_profile
 from pytest_specdec.report.data import RESULTS
+from pytest_specdec.report.table import table
 
 __all__ = ["Point", "add", "change_points", "points"]
 
-# Each verdict of each run is a row; `value` is what the claim measured, where it is one figure.
+# Each verdict of each run is a row; `value` is what the claim measured, where it is one figure, such as a ratio.
 _QUERY = """
 SELECT run, coalesce(started, '') AS started, build.number, coalesce('b' || build.number, build.version) AS label,
-       device, v.claim, v.status, TRY_CAST(json_extract_string(v.evidence, '$.value') AS DOUBLE) AS value
+       device, v.claim, v.status,
+       TRY_CAST(coalesce(json_extract_string(v.evidence, '$.value'),
+                         json_extract_string(v.evidence, '$.ratio')) AS DOUBLE) AS value
 FROM (
     SELECT run, started, build, profile, device, unnest(verdicts) AS v
     FROM (
@@ -95,20 +100,21 @@ def _profile_name(name_or_path: str) -> str:
 
 def points(directory: Path, history: Path, claim: str, profile: str, device: str | None) -> list[Point]:
     """Every verdict on claims that match, by claim, device and build. Raises LedgerError."""
-    files = sorted(str(path) for path in directory.glob(f"*/{RESULTS}"))
-    files += [str(history)] if history.exists() else []
-    if not files:
+    results = sorted(directory.glob(f"*/{RESULTS}"))
+    if not results and not history.exists():
         raise LedgerError(
-            f"reading the runs in {directory} and {history}", "none has come to its end",
+            f"reading the runs in {directory} and {history}", "none has left results",
             "run pytest, or name --runs or --specdec-history",
         )  # fmt: skip
     duckdb = _required("duckdb")
     pattern = claim.replace("[", "[[]")
-    values = {"files": files, "history": str(history), "profile": profile, "device": device, "claim": pattern}
-    try:
-        rows = duckdb.connect(":memory:").execute(_QUERY, values).fetchall()
-    except duckdb.Error as error:
-        raise LedgerError(f"reading {len(files)} results in {directory}", str(error), "remove the broken one") from None
+    with tempfile.TemporaryDirectory(prefix="specdec-history-") as folder:
+        files, history = sound(results, history, Path(folder))
+        values = {"files": files, "history": str(history), "profile": profile, "device": device, "claim": pattern}
+        try:
+            rows = duckdb.connect(":memory:").execute(_QUERY, values).fetchall() if files else []
+        except duckdb.Error as error:
+            raise LedgerError(f"reading {', '.join(files)}", str(error), "move the broken one away") from None
     return [
         Point(run, started, label, where, name, status, value)
         for run, started, _number, label, where, name, status, value in rows

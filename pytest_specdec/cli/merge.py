@@ -8,9 +8,10 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from pytest_specdec.cli.shared import Commands, table
+from pytest_specdec.cli.shared import Commands
 from pytest_specdec.errors import LedgerError
 from pytest_specdec.report.data import RESULTS, ReportData, read_report
+from pytest_specdec.report.table import table
 from pytest_specdec.report.text import word_of
 
 __all__ = ["add", "check_same"]

@@ -6,7 +6,8 @@ import argparse
 import os
 from pathlib import Path
 
-from pytest_specdec.cli.shared import Commands, latest_run
+from pytest_specdec.cli.shared import Commands, runs_with_results
+from pytest_specdec.cli.sound import warn
 from pytest_specdec.errors import LedgerError
 from pytest_specdec.report.data import RESULTS, ReportData, read_report
 from pytest_specdec.report.figures import figure_rows, figures_csv
@@ -25,11 +26,12 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "run_path", nargs="?", type=Path, metavar="RUN", help="run directory or results file; default: the latest run"
     )
-    parser.add_argument("--markdown", action="store_true", help="as Markdown, safe to publish")
-    parser.add_argument("--comment", action="store_true", help="as Markdown short enough for a comment on GitHub")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--markdown", action="store_true", help="as Markdown, safe to publish")
+    form.add_argument("--comment", action="store_true", help="as Markdown short enough for a comment on GitHub")
+    form.add_argument("--github", action="store_true", help="print annotations and append to $GITHUB_STEP_SUMMARY")
     parser.add_argument("--link", default="", metavar="URL", help="where the evidence is; default: this workflow's run")
-    parser.add_argument("--github", action="store_true", help="print annotations and append to $GITHUB_STEP_SUMMARY")
-    parser.add_argument(
+    form.add_argument(
         "--csv", nargs="?", const=_SCREEN, metavar="FILE", help="all figures as CSV, a row each; default: on the screen"
     )
     parser.set_defaults(run=run)
@@ -37,7 +39,7 @@ def add(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print it. The status says nothing of the verdicts: that was the run's."""
-    report = read_report(arguments.run_path or latest_run(Path.cwd()))
+    path, report = _chosen(arguments.run_path)
     if arguments.csv is not None:
         _to_csv(report, arguments.csv)
     elif arguments.github:
@@ -46,8 +48,21 @@ def run(arguments: argparse.Namespace) -> int:
         limit = COMMENT_LIMIT if arguments.comment else STEP_SUMMARY_LIMIT
         print(markdown(report, link=arguments.link or link_of(os.environ), limit=limit), end="")
     else:
-        print(whole_report(report))
+        print(whole_report(report, str(path if path.is_dir() else path.parent)))
     return 0
+
+
+def _chosen(path: Path | None) -> tuple[Path, ReportData]:
+    """The run that was named, else the latest that can be read. Raises LedgerError."""
+    if path is not None:
+        return path, read_report(path)
+    *newer, oldest = runs_with_results(Path.cwd())
+    for run_dir in newer:
+        try:
+            return run_dir, read_report(run_dir)
+        except LedgerError as error:
+            warn(f"skipped the latest run: {error}")
+    return oldest, read_report(oldest)
 
 
 def _to_csv(report: ReportData, destination: str) -> None:

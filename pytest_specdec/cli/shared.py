@@ -1,4 +1,4 @@
-"""What several commands need: settings, tables, runs, and pytest as a process of its own."""
+"""What several commands need: settings, runs, and pytest as a process of its own."""
 
 from __future__ import annotations
 
@@ -17,17 +17,15 @@ from pytest_specdec.errors import LedgerError, SuiteError
 from pytest_specdec.naming import environment_name, ini_name
 from pytest_specdec.places import RUNS, configurations
 from pytest_specdec.report.data import RESULTS
-from pytest_specdec.report.escape import one_line
 
 __all__ = [
     "Commands",
     "add_setting",
     "device_name",
-    "latest_run",
     "pytest_command",
     "pytest_refused",
     "run_quietly",
-    "table",
+    "runs_with_results",
     "take_settings",
 ]
 
@@ -103,23 +101,12 @@ def _ini_settings(paths: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns padded to their widest cell, the last one as it is."""
-    cells = [header, *([one_line(cell) for cell in row] for row in rows)]
-    widths = [max(len(row[number]) for row in cells) for number in range(len(header) - 1)]
-    lines = [
-        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]).rstrip()
-        for row in cells
-    ]
-    return "\n".join(lines)
-
-
-def latest_run(root: Path) -> Path:
-    """The newest run under ``root`` that came to its end. Raises LedgerError when there is none."""
-    finished = sorted((root / RUNS).glob(f"*/{RESULTS}"), key=lambda path: path.stat().st_mtime)
-    if not finished:
-        raise LedgerError(f"looking for a run in {root / RUNS}", "none has come to its end", "run pytest, or name one")
-    return finished[-1].parent
+def runs_with_results(root: Path) -> list[Path]:
+    """The runs under ``root`` that left results, the newest first. Raises LedgerError when there is none."""
+    found = sorted((root / RUNS).glob(f"*/{RESULTS}"), key=lambda path: path.stat().st_mtime, reverse=True)
+    if not found:
+        raise LedgerError(f"looking for a run in {root / RUNS}", "none has left results", "run pytest, or name one")
+    return [path.parent for path in found]
 
 
 def device_name(selector: str | None) -> str:

@@ -36,7 +36,7 @@ __all__ = ["DeviceLocks", "Holder", "default_directory"]
 DEFAULT_TIMEOUT_S = 3600.0
 _POLL_S = 0.1
 _FOR_ALL_USERS = 0o666
-_OTHER_DIRECTORY = "name a directory that all users of the machine can write: --specdec-lock-dir DIR (mkdir -m 777 DIR)"
+_OTHER_DIRECTORY = "name a directory that all users of the machine can write: --specdec-lock-dir=DIR (mkdir -m 777 DIR)"
 
 
 def default_directory() -> Path:

@@ -18,7 +18,7 @@ __all__ = ["Nvml", "NvmlAbsentError", "NvmlReader"]
 T = TypeVar("T")
 
 _MIB = 1024.0 * 1024.0
-_CPU_INSTEAD = "or pass --specdec-device cpu"
+_CPU_INSTEAD = "or pass --specdec-device=cpu"
 
 # What a user can do about NVML's return codes, by number: 4 is NVML_ERROR_NO_PERMISSION and so on (nvml.h).
 _REMEDIES = {

@@ -156,7 +156,7 @@ def _opened(nvml: Nvml, wanted: str | None) -> DeviceReader:
         raise DeviceError(
             tried=f"open device {nvml.uuid(gpu)}",
             why="MIG divides it, and no instance was named",
-            remedy=f"name one with --specdec-device MIG-... (there is: {instances}), "
+            remedy=f"name one with --specdec-device=MIG-... (there is: {instances}), "
             "or switch MIG off: nvidia-smi --mig 0",
         )
     return NvmlReader(nvml, gpu)

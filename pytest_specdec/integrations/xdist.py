@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,9 +12,16 @@ from pytest_specdec.keys import CLAIM, NOTES, RED, RUN_DIR, SESSION, SETTINGS, V
 from pytest_specdec.markers import GROUP
 from pytest_specdec.options import settings_of
 
-__all__ = ["pytest_collection_modifyitems", "pytest_configure_node", "pytest_sessionstart", "pytest_testnodedown"]
+__all__ = [
+    "pytest_collection_modifyitems",
+    "pytest_configure_node",
+    "pytest_sessionstart",
+    "pytest_testnodedown",
+    "pytest_xdist_node_collection_finished",
+]
 
 _SENT = {"specdec_run_dir": RUN_DIR, "specdec_session": SESSION}
+_SHOWN: pytest.StashKey[bool] = pytest.StashKey()
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -49,6 +57,21 @@ def pytest_configure_node(node: Any) -> None:
         config.stash[RUN_DIR] = str(settings.resume or settings.run_dir or new_run_dir(config.rootpath))
         config.stash[SESSION] = secrets.token_hex(8)
     node.workerinput.update({name: config.stash[key] for name, key in _SENT.items()})
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_node_collection_finished(node: Any) -> None:
+    """A worker has begun the run, which the controller shows once: it collects nothing and has no header else."""
+    config: pytest.Config = node.config
+    directory, terminal = Path(config.stash[RUN_DIR]), config.pluginmanager.getplugin("terminalreporter")
+    if terminal is None or _SHOWN in config.stash or not (directory / "run.json").exists():
+        return
+    from pytest_specdec.header import header_lines
+    from pytest_specdec.measure.ledger import Ledger
+
+    config.stash[_SHOWN] = True
+    for line in header_lines(Ledger(directory)):
+        terminal.write_line(line)
 
 
 def pytest_testnodedown(node: Any, error: object | None) -> None:

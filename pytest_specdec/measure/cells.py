@@ -137,7 +137,7 @@ class Cells:
 
     def _measure(self, key: CellKey) -> Cell | CellFailedError:
         arm = self.arm(key.arm)
-        self._tell(key, f"measuring {key}")
+        self._tell(key, f"{key}: starting")
         try:
             cell = self._measured(key, arm)
         except (ServerError, ClientError) as error:
@@ -174,7 +174,7 @@ class Cells:
             probe.look()
             self.ledger.append(generation)
             generations.append(generation)
-            self._tell(key, f"measuring {key}: {ordinal + 1} of {len(workload.prompts)} prompts")
+            self._tell(key, f"{key}: {ordinal + 1} of {len(workload.prompts)}")
         return tuple(generations)
 
 

@@ -66,7 +66,7 @@ class Script:
         with servers.running(arm, Mode.SPEED) as server, Client(server, self._bench.stall_timeout_s) as client:
             for prompt in turns:
                 number = self._workload.prompts.index(prompt)
-                self._bench.progress(f"speed on {self._workload.name}: base answers turn {number + 1}")
+                self._bench.progress(f"{self._workload.name}: base answers turn {number + 1}")
                 generation = client.generate(
                     self._context(prompt, self._answers), self._workload.request, prompt_id=prompt.id, cell=self._key,
                     block=SCRIPT_BLOCK, ordinal=number,

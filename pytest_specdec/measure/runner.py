@@ -20,6 +20,7 @@ from pytest_specdec.measure.servers import Servers
 from pytest_specdec.measure.station import Station
 from pytest_specdec.records import Arm, Cell, CellKey, Generation, Prompt, Reason, Status, Void, Workload
 from pytest_specdec.server.client import Client
+from pytest_specdec.wording import counted, lasting
 
 __all__ = ["Bench", "Measured", "PanelRunner"]
 
@@ -162,7 +163,7 @@ class PanelRunner:
                     ordinal=number - 1,
                 )  # fmt: skip
                 self._keep(generation, station)
-                self.bench.progress(f"{told}: {key.arm}, {number} of {len(prompts)} prompts")
+                self.bench.progress(f"{told}: {key.arm}, {number} of {len(prompts)}")
 
     def _keep(self, generation: Generation, station: Station) -> None:
         warm = self.workload.warm or self.workload.conversation
@@ -175,8 +176,11 @@ class PanelRunner:
         """What is measured, how far it is, what is still needed and when it will end at the latest."""
         most = max(self.panel.rounds_for(question.most_pairs) for question in still)
         per_round_s = sum(self._round_s) / len(self._round_s) if self._round_s else None
-        left = f", at most {per_round_s * max(1, most - number) / 60:.1f} min" if per_round_s is not None else ""
-        return (
-            f"speed on {self.workload.name}, round {number + 1} of at most {most}{left}; "
-            f"{len(still)} of {len(self.questions)} claims open"
-        )
+        left_s = per_round_s * max(1, most - number) if per_round_s is not None else None
+        return progress_words(self.workload.name, number + 1, most, left_s, (len(still), len(self.questions)))
+
+
+def progress_words(workload: str, number: int, most: int, left_s: float | None, claims: tuple[int, int]) -> str:
+    """What matters most first: a terminal may have room for no more. ``claims``: those that are open, and all."""
+    left = f", at most {lasting(left_s)}" if left_s is not None else ""
+    return f"{workload}: round {number} of at most {most}{left}, {claims[0]} of {counted(claims[1], 'claim')} open"

@@ -1,4 +1,4 @@
-"""Refuses a command line whose paths took the ini file away."""
+"""Command lines that miss what they aim at: paths that took the ini file away, and places without claims."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from pytest_specdec.options.table import OPTIONS
-from pytest_specdec.places import configurations
+from pytest_specdec.places import configurations, packaged
 
-__all__ = ["refuse_lost_configuration"]
+__all__ = ["refuse_lost_configuration", "where_claims_are"]
 
 
 def refuse_lost_configuration(config: pytest.Config) -> None:
@@ -37,6 +37,15 @@ def refuse_lost_configuration(config: pytest.Config) -> None:
                 f"{flag} {value}: pytest takes a path that stands alone for a place to look for its configuration, and "
                 f"so it did not read {lost}; write {flag}={value}"
             )
+
+
+def where_claims_are(config: pytest.Config) -> list[str]:
+    """For somebody who asked for claims on the command line in a place that has none."""
+    if all(config.getoption("specdec_" + option.dest) is None for option in OPTIONS):
+        return []
+    suites = packaged("suites")
+    name = "--pyargs pytest_specdec.suites" if suites.parent.name == "pytest_specdec" else os.path.relpath(suites)
+    return [f"specdec: no claim was found here; for those of the package add {name}"]
 
 
 def _values_apart(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -72,3 +72,8 @@ class Settings:
     lock_dir: Path | None = None
     lock_timeout_s: float = 3600.0
     cooldown_timeout_s: float = 300.0
+
+    @property
+    def writes_baselines(self) -> bool:
+        """Whether this run is to record or to calibrate."""
+        return self.calibrate or self.update_baseline is not UpdateBaseline.OFF

@@ -34,6 +34,7 @@ class ReportData:
     machine: str
     exit_status: int
     tests: tuple[tuple[str, Verdict], ...]
+    unfinished: tuple[str, ...] = ()  # the selected claims that the run did not reach or did not finish
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
@@ -55,7 +56,9 @@ def read_report(path: Path) -> ReportData:
         document = json.loads(file.read_text("utf-8"))
     except FileNotFoundError:
         raise LedgerError(
-            tried, "there is no such file", "give a run directory of .specdec/runs whose run came to its end"
+            tried,
+            "there is no such file",
+            "give a run directory of .specdec/runs; a run that was killed has none",
         ) from None
     except (OSError, ValueError, RecursionError) as error:
         raise LedgerError(tried, f"it cannot be read as JSON: {error}", "give an unchanged results file") from None
@@ -84,6 +87,7 @@ def report_of(document: Json, tried: str) -> ReportData:
         machine=document.get("machine", ""),
         exit_status=document["exit_status"],
         tests=tuple((row["test"], _verdict(row)) for row in document["verdicts"]),
+        unfinished=tuple(document.get("unfinished", ())),
     )
 
 

@@ -10,7 +10,7 @@ from pytest_specdec.records import Status, Verdict
 from pytest_specdec.report.data import ReportData
 from pytest_specdec.report.escape import annotation_data, annotation_property, cut
 from pytest_specdec.report.markdown import markdown
-from pytest_specdec.report.text import word_of
+from pytest_specdec.report.text import ending_lines, word_of
 
 __all__ = ["STEP_SUMMARY", "annotation_lines", "link_of", "on_actions", "write_step_summary"]
 
@@ -33,10 +33,13 @@ def link_of(environment: Mapping[str, str]) -> str:
 
 
 def annotation_lines(report: ReportData) -> Iterator[str]:
-    """One workflow command a line, failures first, no more of a level than GitHub shows."""
+    """One workflow command a line, an early end and failures first, no more of a level than GitHub shows."""
+    ended = ending_lines(report.exit_status, len(report.unfinished), "DIR")
+    if ended:
+        yield f"::error title={annotation_property(ended[0])}::{annotation_data(ended[1])}"
     for status, level in _LEVELS.items():
         told = [(test, verdict) for test, verdict in report.tests if verdict.status is status]
-        for test, verdict in told[:_MOST]:
+        for test, verdict in told[: _MOST - (level == "error" and bool(ended))]:
             yield _command(level, test, verdict)
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from pytest_specdec.records import BuildIdentity, Reason, Status, Verdict
 from pytest_specdec.report.data import ReportData
 from pytest_specdec.report.escape import code, cut, preformatted
-from pytest_specdec.report.text import nothing_judged, summary_lines, word_of
+from pytest_specdec.report.text import how_it_ended, nothing_judged, summary_lines, word_of
+from pytest_specdec.wording import counted
 
 __all__ = ["COMMENT_LIMIT", "STEP_SUMMARY_LIMIT", "markdown"]
 
@@ -50,7 +51,7 @@ def _parts(report: ReportData, link: str) -> Iterator[str]:
         yield "\n"
         yield from map(_cause, loud)
     if quiet:
-        yield f"<details><summary>{len(quiet)} claims that held or were not judged</summary>\n\n"
+        yield f"<details><summary>{counted(len(quiet), 'claim')} that held or were not judged</summary>\n\n"
         yield from _table(quiet)
         yield "\n</details>\n"
 
@@ -58,8 +59,10 @@ def _parts(report: ReportData, link: str) -> Iterator[str]:
 def _title(report: ReportData) -> str:
     words = summary_lines(report.verdicts)
     failed = any(verdict.status is Status.FAIL for verdict in report.verdicts)
-    red = report.exit_status != 0 or failed or nothing_judged(report.verdicts)
-    return f"{'❌' if red else '✅'} Speculative decoding: {words[0] if words else 'nothing was judged'}"
+    ended = how_it_ended(report.exit_status, len(report.unfinished))
+    red = report.exit_status != 0 or failed or ended or nothing_judged(report.verdicts)
+    told = words[0] if words else "nothing was judged"
+    return f"{'❌' if red else '✅'} Speculative decoding: {told}{', ' + ended if ended else ''}"
 
 
 def _facts(report: ReportData, link: str) -> Iterator[str]:
@@ -68,6 +71,10 @@ def _facts(report: ReportData, link: str) -> Iterator[str]:
         yield f"- compared with: {_build(report.base)}"
     yield f"- profile {code(report.profile)} on {code(report.device)}, {code(report.machine)}"
     yield f"- run {code(report.run)}, {code(report.started)}"
+    if how_it_ended(report.exit_status, len(report.unfinished)):
+        yield "- go on with it: the same command and `--specdec-resume=DIR`, its run directory"
+    if report.unfinished:
+        yield f"- not reached or not finished: {code(cut(', '.join(report.unfinished), _DETAIL))}"
     if link.startswith("https://"):
         yield f"- [evidence](<{link.replace('<', '').replace('>', '').split()[0]}>)"
 

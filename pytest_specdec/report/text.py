@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -9,8 +10,19 @@ from collections.abc import Iterable, Sequence
 from pytest_specdec.records import Reason, Status, Verdict
 from pytest_specdec.report.data import ReportData
 from pytest_specdec.report.escape import one_line, printable
+from pytest_specdec.wording import counted
 
-__all__ = ["explanation", "nothing_judged", "summary_lines", "table_lines", "verdict_line", "whole_report", "word_of"]
+__all__ = [
+    "ending_lines",
+    "explanation",
+    "how_it_ended",
+    "nothing_judged",
+    "summary_lines",
+    "table_lines",
+    "verdict_line",
+    "whole_report",
+    "word_of",
+]
 
 _WORDS = {
     Status.PASS: "PASS",
@@ -20,6 +32,8 @@ _WORDS = {
     Status.NOT_JUDGED: "NOT JUDGED",
 }
 _WRAP = 110
+_ENDED = {2: "interrupted", 3: "ended by an internal error", 4: "ended by a usage error"}  # by pytest's exit status
+_LAST_COMPLETE = 1  # the highest exit status of a run that came to its end
 _ORDER = (Status.FAIL, Status.VOID, Status.INCONCLUSIVE, Status.NOT_JUDGED, Status.PASS)
 
 
@@ -74,8 +88,8 @@ def explanation(verdict: Verdict) -> str:
     return printable("\n".join([*lines, f"  remedy:   {verdict.remedy}"] if verdict.remedy else lines))
 
 
-def whole_report(report: ReportData) -> str:
-    """A run as it stood on the screen at its end."""
+def whole_report(report: ReportData, directory: str = "DIR") -> str:
+    """A run as it stood on the screen at its end; ``directory`` is where it can be gone on with."""
     judged = [v for v in report.verdicts if v.status is not Status.NOT_JUDGED]
     told = [v for v in judged if v.detail or v.status is not Status.PASS]
     lines = [
@@ -88,6 +102,7 @@ def whole_report(report: ReportData) -> str:
         *(line for verdict in told for line in ("", explanation(verdict))),
         "",
         *summary_lines(report.verdicts),
+        *ending_lines(report.exit_status, len(report.unfinished), directory),
     ]
     return "\n".join(lines)
 
@@ -99,10 +114,29 @@ def summary_lines(verdicts: Sequence[Verdict]) -> list[str]:
     counts = Counter(word_of(verdict) for verdict in verdicts)
     words = [*dict.fromkeys(_WORDS[status] for status in _ORDER), "KNOWN"]
     told = ", ".join(f"{counts[word]} {word.lower()}" for word in words if counts[word])
-    lines = [f"{len(verdicts)} claims: {told}"]
+    lines = [f"{counted(len(verdicts), 'claim')}: {told}"]
     if nothing_judged(verdicts):
         lines.append("nothing was judged: this run says nothing about the build and counts as a failure")
     return lines
+
+
+def how_it_ended(exit_status: int, unfinished: int) -> str:
+    """Of a run that did not come to its end, in words; empty where it did."""
+    if exit_status <= _LAST_COMPLETE and not unfinished:
+        return ""
+    how = _ENDED.get(exit_status, "stopped early")
+    lack = f": {counted(unfinished, 'selected claim')} not reached or not finished" if unfinished else ""
+    return f"{how} (exit status {exit_status}){lack}"
+
+
+def ending_lines(exit_status: int, unfinished: int, directory: str) -> list[str]:
+    """What is missing of a run that did not come to its end, and how to go on with it; nothing where it did."""
+    how = how_it_ended(exit_status, unfinished)
+    return [how, f"go on with it: the same command and {_resume(directory)}"] if how else []
+
+
+def _resume(directory: str) -> str:
+    return shlex.join([f"--specdec-resume={one_line(directory)}"])
 
 
 def nothing_judged(verdicts: Iterable[Verdict]) -> bool:

@@ -83,7 +83,7 @@ def test_the_culprit_is_found(repository: Path) -> None:
     done = _bisect(repository)
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{shas[CULPRIT]} is the first bad commit" in done.stdout + done.stderr
-    assert "bisect: 1: 1 claims failed: same (assertion)" in done.stderr
+    assert "bisect: 1: 1 claim failed: same (assertion)" in done.stderr
 
 
 def test_a_typing_error_stops_the_bisection_at_once(repository: Path) -> None:

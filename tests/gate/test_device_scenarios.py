@@ -222,7 +222,7 @@ MIG = COOL + "mig 1\ninstance MIG-1111 Scripted 3g.48gb\ninstance MIG-2222 Scrip
     [
         (COOL + "fail nvmlInitWithFlags 4 0\n", "Insufficient Permissions", "run as a user who may read the device"),
         (COOL + "fail nvmlInitWithFlags 18 0\n", "version mismatch", "the driver was updated under a running kernel"),
-        (MIG, "MIG divides it, and no instance was named", "--specdec-device MIG-... (there is: MIG-1111, MIG-2222)"),
+        (MIG, "MIG divides it, and no instance was named", "--specdec-device=MIG-... (there is: MIG-1111, MIG-2222)"),
         (COOL, "", ""),
     ],
     ids=["no permission", "driver mismatch", "MIG", "another device"],

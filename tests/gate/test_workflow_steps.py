@@ -70,7 +70,7 @@ def test_a_green_run_is_published(tmp_path: Path) -> None:
     assert runner.outputs["steps.judge.outputs.status"] == "0", judged.stdout + judged.stderr
     published = runner.run(steps["Publish"])
     assert published.returncode == 0, published.stderr
-    assert runner.summary.read_text("utf-8").startswith("## ✅ Speculative decoding: 1 claims: 1 pass")
+    assert runner.summary.read_text("utf-8").startswith("## ✅ Speculative decoding: 1 claim: 1 pass")
     assert runner.run(steps["Verdict"]).returncode == 0
     assert (tmp_path / "temp" / "specdec-run" / "junit.xml").exists()
 

@@ -153,6 +153,26 @@ def test_asking_for_something_undeclared_is_told_without_a_traceback(pytester: p
         assert "pytest_specdec/" not in line
 
 
+@pytest.mark.parametrize("name", ["width.clamp", "width.clamp[dflash2]", "clamp[dflash2", "not other"])
+def test_a_claim_is_selected_by_the_name_that_is_printed(pytester: pytest.Pytester, name: str) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import pytest
+
+        @pytest.mark.claim("width.clamp", source="t", each=["dflash2"], on="mixed")
+        def test_one(cells):
+            pass
+
+        @pytest.mark.claim("other", source="t", arm="dflash2", on="mixed")
+        def test_two(cells):
+            pass
+        """
+    )
+    result = pytester.runpytest_inprocess("--collect-only", "-q", "-k", name)
+    result.stdout.fnmatch_lines(["test_it.py::test_one*"])
+    result.stdout.no_fnmatch_line("*test_two*")
+
+
 def test_pytest_explains_the_markers(pytester: pytest.Pytester) -> None:
     told = pytester.runpytest_inprocess("--markers").stdout.str()
     assert "@pytest.mark.claim(id, *, source, arm=" in told

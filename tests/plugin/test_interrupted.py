@@ -85,6 +85,14 @@ def test_ctrl_c_stops_the_servers_and_keeps_the_ledger(interrupted: Interrupted)
     assert not (interrupted.run / "cells.jsonl").exists(), "what was under way has not failed"
     assert "KeyboardInterrupt" in interrupted.said
     assert "Traceback" not in interrupted.said
+    assert "interrupted (exit status 2): 1 selected claim not reached or not finished" in interrupted.said
+    assert f"go on with it: the same command and --specdec-resume={interrupted.run.name}" in interrupted.said
+    report = [sys.executable, "-m", "pytest_specdec", "report", interrupted.run.name]
+    again = subprocess.run(report, cwd=interrupted.run.parent, capture_output=True, text=True, check=True).stdout
+    assert again.splitlines()[-2:] == [
+        "interrupted (exit status 2): 1 selected claim not reached or not finished",
+        f"go on with it: the same command and --specdec-resume={interrupted.run.name}",
+    ]
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])

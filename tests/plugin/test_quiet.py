@@ -63,6 +63,16 @@ def test_it_says_nothing_writes_nothing_and_loads_nothing(
     assert set(loaded.values()) == {"[]"}
 
 
+@pytest.mark.parametrize(("arguments", "hinted"), [(["--specdec-seed=1"], True), ([], False)])
+def test_who_asks_for_claims_where_there_are_none_is_told_where_they_are(
+    pytester: pytest.Pytester, arguments: list[str], hinted: bool
+) -> None:
+    result = pytester.runpytest_inprocess(*arguments)
+    told = [line for line in result.outlines if line.startswith("specdec: no claim was found here; ")]
+    assert len(told) == hinted
+    assert all(line.endswith(("suites", "--pyargs pytest_specdec.suites")) for line in told)
+
+
 def test_importing_the_plugin_loads_little(pytester: pytest.Pytester) -> None:
     program = f"import sys, pytest_specdec.plugin; print([n for n in {HEAVY!r} if n in sys.modules])"
     result = pytester.run(sys.executable, "-c", program)

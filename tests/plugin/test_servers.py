@@ -121,7 +121,7 @@ def test_servers_attached_by_url_are_judged_and_go_on(tmp_path: Path, attached: 
         "live": ("pass", "held"),
         "slots": ("not judged", "not_controlled"),
     }
-    assert results_of(run)["narrow"]["remedy"] == "--specdec-server-url dflash2@3=URL"
+    assert results_of(run)["narrow"]["remedy"] == "--specdec-server-url=dflash2@3=URL"
     assert "asked for by --specdec-server-url" in done.stdout
     assert all(server.exit_code() is None for server in attached.running)
     identity = json.loads((run / "run.json").read_text("utf-8"))
@@ -186,7 +186,7 @@ def test_an_arm_that_a_claim_compares_with_and_nobody_attached_is_not_judged(
     assert "KeyError" not in done.stdout + done.stderr
     found = results_of(run)
     assert {row["reason"] for row in found.values()} == {"arm_not_attached"}, found
-    assert found["live.pair"]["remedy"] == "--specdec-server-url base=URL"
+    assert found["live.pair"]["remedy"] == "--specdec-server-url=base=URL"
 
 
 def test_a_wrong_key_is_told(tmp_path: Path, attached: Attached) -> None:

@@ -307,6 +307,31 @@ def test_an_unwritable_report_is_told_and_makes_the_run_red(pytester: pytest.Pyt
     result.stdout.no_fnmatch_line("*Traceback*")
 
 
+@pytest.mark.parametrize("other", [False, True])
+def test_quiet_shows_the_verdicts_alone_unless_something_else_is_broken(pytester: pytest.Pytester, other: bool) -> None:
+    pytester.makepyfile(test_it=SUITE + "\ndef test_other(): assert not 'broken'\n")
+    selected = "failed or voided" + (" or other" if other else "")
+    result = pytester.runpytest_subprocess("--specdec-quiet", "-k", selected, "--junit-xml=junit.xml")
+    result.stdout.fnmatch_lines(["FAIL         failed *", "VOID         voided *", "2 claims: 1 fail, 1 void"])
+    result.stdout.no_fnmatch_line("*why void*")
+    if other:
+        result.stdout.fnmatch_lines(["*def test_other*"])
+    else:
+        result.stdout.no_fnmatch_line("*why fail*")
+    assert "why fail" in (pytester.path / "junit.xml").read_text("utf-8")
+
+
+def test_a_run_that_stops_early_names_the_claims_that_it_did_not_reach(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(SUITE)
+    names = ("skipped", "failed", "known")  # in the order of the suite: failed, known, skipped
+    result = pytester.runpytest_subprocess("-x", "-k", " or ".join(names), "--specdec-run-dir=run")
+    result.stdout.fnmatch_lines(["stopped early (exit status 1): 2 selected claims not reached or not finished"])
+    document = json.loads((pytester.path / "run" / "results.json").read_text("utf-8"))
+    assert document["unfinished"] == ["known", "skipped"]
+    whole = pytester.runpytest_subprocess("-k", "held or skipped")
+    whole.stdout.no_fnmatch_line("*not reached*")
+
+
 def test_a_run_directory_that_holds_a_run_is_refused(outcome: Outcome) -> None:
     before = (outcome.run / "run.json").read_bytes()
     again = gate("-k", "held", f"--specdec-run-dir={outcome.run}", cwd=outcome.run.parent)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from pytest_specdec.integrations.xdist import pytest_configure_node
 from tests.support import gate, lines_of, new_run, results_of, servers_of, small_profile
 
 CLAIMS = """
@@ -63,8 +65,17 @@ def test_the_verdicts_are_the_same_and_each_cell_is_measured_once(tmp_path: Path
         assert not servers_of(run)
     screen = pytest.LineMatcher(lines)
     screen.fnmatch_lines_random(["*VOID*test_it.py::test_void*", "VOID (throttled): void *", "again: pytest *"])
+    screen.fnmatch_lines(["specdec: build *", "specdec: profile small, device cpu, evidence in *"])
+    assert sum(line.startswith("specdec: build") for line in lines) == 1
     screen.fnmatch_lines(["recorded in *cpu.json:", "*record: *"])  # a worker did it, the controller tells it
     assert (tmp_path / "shared" / "stored" / "small" / "cpu.json").exists()
+
+
+def test_the_workers_go_on_with_the_run_that_was_named(pytester: pytest.Pytester) -> None:
+    config = pytester.parseconfigure("--specdec-resume=begun")
+    node = SimpleNamespace(config=config, workerinput={})
+    pytest_configure_node(node)
+    assert node.workerinput["specdec_run_dir"] == "begun"
 
 
 def test_a_mistake_is_told_once_and_without_a_traceback(tmp_path: Path) -> None:
@@ -144,6 +155,6 @@ def test_a_server_that_cannot_be_stopped_at_the_end_is_told_and_not_green(
     (tmp_path / "conftest.py").write_text(NEVER_STOPS, "utf-8")
     done = gate(f"--specdec-profile={small_profile(tmp_path)}", *workers, cwd=tmp_path)
     assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout
-    assert "1 claims: 1 pass" in done.stdout
+    assert "1 claim: 1 pass" in done.stdout
     assert "stopping the server of arm base" in done.stdout
     assert "Traceback" not in done.stdout + done.stderr

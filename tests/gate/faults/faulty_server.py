@@ -1,6 +1,6 @@
 """A launcher that puts a fault between a real llama-server and its clients, for speculative arms only.
 
-    pytest --specdec-launcher "python tests/gate/faults/faulty_server.py alter_token:5" …
+    pytest --specdec-launcher="python tests/gate/faults/faulty_server.py alter_token:5" …
 
 What follows the fault on the command line is the server's own command. Without a ``--spec-type`` among its words it is
 run as it is, so that ``base`` stays what it was. Faults that take a position count the tokens of every reply from 0;

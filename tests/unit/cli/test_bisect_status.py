@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_specdec.cli.bisect import BAD, GOOD, SKIP, STOP, status_of
+from pytest_specdec.cli.bisect import BAD, GOOD, SKIP, STOP, USAGE, selects, status_of
 from pytest_specdec.records import BuildIdentity, ClaimKind, Reason, Status, Verdict
 from pytest_specdec.report.data import ReportData
+from tests.support import clean_environment
 
 PASS = (Status.PASS, Reason.HELD)
 FAIL = (Status.FAIL, Reason.TOKENS_DIFFER)
@@ -58,10 +59,39 @@ def test_any_fail_wins_and_nothing_unclear_is_a_judgement(
 
 
 @pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("", False),
+        ("--llama-server=new -q", False),
+        ("--llama-server new", False),
+        ("--pyargs pytest_specdec.suites", False),
+        ("-p no:cacheprovider -x", False),
+        ("--pyargs pytest_specdec.suites -m dflash2", True),
+        ("-mdflash2", True),
+        ("-k width.clamp", True),
+        ("suites/test_width.py -q", True),
+        ("-q suites/test_width.py::test_clamp", True),
+    ],
+)
+def test_a_selection_is_known_from_the_values_of_options(line: str, expected: bool) -> None:
+    assert selects(line.split()) == expected
+
+
+@pytest.mark.parametrize("arguments", [[], ["--"], ["--", "--llama-server=embedded"]])
+def test_a_bisection_without_a_selection_is_refused_at_once(arguments: list[str], tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pytest_specdec", "bisect", *arguments]
+    environment = clean_environment(PYTEST_ADDOPTS="-p no:cacheprovider")
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == USAGE
+    assert "no claims are selected" in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
     "arguments",
     [
-        ["--", "--no-such-option"],
-        ["--", "--specdec-profile=nosuch", "--collect-only"],
+        ["--", "-m", "dflash2", "--no-such-option"],
+        ["--", "-m", "dflash2", "--specdec-profile=nosuch", "--collect-only"],
         ["--", "no/such/file.py"],
         ["--nonsense"],
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -41,6 +42,16 @@ def test_claims_are_listed_with_their_source_and_entry(tmp_path: Path) -> None:
     assert "lossless.greedy" not in done.stdout
 
 
+@pytest.mark.parametrize("markers", ["nope", "speed and exact", "speed and"])
+def test_a_selection_without_claims_names_the_markers(markers: str, tmp_path: Path) -> None:
+    done = _run("claims", "-m", markers, cwd=tmp_path)
+    assert done.returncode == 2
+    assert f"no claim matches -m {markers!r}" in done.stderr
+    assert "remedy: known markers: dflash2, " in done.stderr
+    assert "::" not in done.stderr
+    assert len(done.stderr.splitlines()) <= 4
+
+
 def test_suites_that_cannot_be_collected_are_told(tmp_path: Path) -> None:
     (tmp_path / "test_broken.py").write_text("import nosuchmodule\n", "utf-8")
     done = _run("claims", "test_broken.py", cwd=tmp_path)
@@ -50,12 +61,12 @@ def test_suites_that_cannot_be_collected_are_told(tmp_path: Path) -> None:
 
 
 def test_the_latest_run_is_reported(tmp_path: Path) -> None:
-    assert "none has come to its end" in _run("report", cwd=tmp_path).stderr
+    assert "none has left results" in _run("report", cwd=tmp_path).stderr
     _results(tmp_path, "first")
     done = _run("report", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "1 claims: 1 pass" in done.stdout
-    assert _run("report", "--markdown", cwd=tmp_path).stdout.startswith("## ✅ Speculative decoding: 1 claims: 1 pass")
+    assert "1 claim: 1 pass" in done.stdout
+    assert _run("report", "--markdown", cwd=tmp_path).stdout.startswith("## ✅ Speculative decoding: 1 claim: 1 pass")
 
 
 def _figure(folder: Path, name: str) -> Path:
@@ -93,6 +104,15 @@ def test_figures_that_cannot_be_had_or_written_are_told(run: list[str], file: st
     assert "remedy:" in done.stderr
     assert "Traceback" not in done.stderr
     assert results.read_bytes() == before
+
+
+@pytest.mark.parametrize("form", ["--markdown", "--comment", "--github"])
+def test_one_form_at_a_time(form: str, tmp_path: Path) -> None:
+    _figure(tmp_path, "one")
+    done = _run("report", form, "--csv", "figures.csv", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "not allowed with argument" in done.stderr
+    assert not (tmp_path / "figures.csv").exists()
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"schema": 7}'])
@@ -200,7 +220,9 @@ def test_doctor_names_a_flag_of_ones_own_that_the_build_does_not_know(tmp_path: 
     profile = small_profile(tmp_path, "[arms.dflash2.flags]\nspec-draft-p-mn = 0.1\n")
     done = _run("doctor", f"--specdec-profile={profile}", cwd=tmp_path)
     assert done.returncode == 1
-    assert "does not list --spec-draft-p-mn (did you mean --spec-draft-p-min?) in its --help" in done.stdout
+    assert "does not list --spec-draft-p-mn (did you mean --spec-draft-p-min?) in its --help" in " ".join(
+        done.stdout.split()
+    )
 
 
 def test_an_ini_file_that_pytest_refuses_is_told(tmp_path: Path) -> None:
@@ -255,6 +277,46 @@ def test_the_history_outlives_the_directories_of_runs(tmp_path: Path) -> None:
     assert sorted(row[-1] for row in rows) == ["4.4", "4.6"]
 
 
+@needs_duckdb
+def test_the_history_has_the_ratios_of_speed_claims(tmp_path: Path) -> None:
+    verdict = document()["verdicts"][0] | {"claim": "speedup.code", "evidence": {"figure": "throughput", "ratio": 2.2}}
+    _results(tmp_path, "old", verdicts=[verdict])
+    gone = document() | {"run": "gone", "verdicts": [verdict]}
+    append_line(tmp_path / ".specdec" / "history.jsonl", summary_row(gone))
+    done = _run("history", "speedup.code", cwd=tmp_path)
+    rows = [line.split() for line in done.stdout.splitlines() if line.startswith("speedup.code")]
+    assert [row[-1] for row in rows] == ["2.2", "2.2"], done.stderr
+
+
+@needs_duckdb
+@pytest.mark.parametrize("broken", ["{", "[]", '{"run": 1}', '{"run": "x", "build": {}, "verdicts": ["y"]}'])
+def test_what_is_broken_is_named_and_costs_no_other_run_its_history(broken: str, tmp_path: Path) -> None:
+    history = tmp_path / ".specdec" / "history.jsonl"
+    _figure(tmp_path, "one")
+    append_line(history, summary_row(document() | {"run": "two"}))
+    with history.open("a", encoding="utf-8") as handle:
+        handle.write(broken + "\n")
+    append_line(history, summary_row(document() | {"run": "three"}))
+    _results(tmp_path, "four").joinpath("results.json").write_text(broken, "utf-8")
+    done = _run("history", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert len([line for line in done.stdout.splitlines() if line.startswith("c ")]) == 3
+    told = done.stderr.splitlines()
+    assert [line.partition(": it is")[0] for line in told] == [
+        "warning: skipped .specdec/runs/four/results.json", "warning: skipped .specdec/history.jsonl line 2",
+    ]  # fmt: skip
+
+
+def test_the_latest_run_that_can_be_read_is_reported(tmp_path: Path) -> None:
+    _results(tmp_path, "sound")
+    broken = _results(tmp_path, "broken") / "results.json"
+    broken.write_text("{", "utf-8")
+    os.utime(broken, (4e9, 4e9))  # the newest
+    done = _run("report", cwd=tmp_path)
+    assert "1 claim: 1 pass" in done.stdout, done.stderr
+    assert "broken/results.json" in done.stderr
+
+
 @pytest.mark.skipif(importlib.util.find_spec("plotly") is None, reason="needs plotly")
 @needs_duckdb
 def test_the_history_is_drawn(tmp_path: Path) -> None:
@@ -292,6 +354,17 @@ def test_the_doctor_names_what_is_wrong_and_what_to_do(arguments: list[str], tol
     assert told in done.stdout
     assert "do: " in done.stdout
     assert "Traceback" not in done.stderr
+
+
+def test_the_doctor_tells_a_broken_profile_once_and_in_lines(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text('extends = "tiny"\nname = "mine"\nnosuch = 1\n[arms.a]\nwhat = 2\n', "utf-8")
+    done = _run(
+        "doctor", "--llama-server=embedded", "--specdec-device=cpu", "--specdec-profile=mine.toml", cwd=tmp_path
+    )
+    assert done.returncode == 1
+    assert done.stdout.count("nosuch") == 1
+    assert max(map(len, done.stdout.splitlines())) <= 130
+    assert done.stdout.endswith("1 problem keeps the suite from running\n")
 
 
 def test_models_have_a_card(tmp_path: Path) -> None:

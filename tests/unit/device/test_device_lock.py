@@ -261,5 +261,5 @@ def test_other_users_take_the_same_lock_or_are_told_why_not(
         with DeviceLocks(locks).hold(KEY):
             assert f"held by pid {os.getpid()}" in tried_as(USERS[1], locks)
     else:
-        told = "--specdec-lock-dir DIR (mkdir -m 777 DIR)" in second
+        told = "--specdec-lock-dir=DIR (mkdir -m 777 DIR)" in second
         assert told or (usable is None and second == "held")

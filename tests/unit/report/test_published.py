@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,26 @@ def test_a_link_is_one_link_or_none(link: str) -> None:
     assert "<script>" not in text
     assert text.count("](<") == (1 if link.startswith("https://") else 0)
     assert "https://q" not in text
+
+
+def test_an_interrupted_run_is_told_everywhere() -> None:
+    report = replace(_ordinary_report(), exit_status=2, unfinished=("width.clamp[dflash2]", "speedup.code"))
+    how = "interrupted (exit status 2): 2 selected claims not reached or not finished"
+    text = markdown(report)
+    assert text.startswith(f"## ❌ Speculative decoding: 4 claims: 1 fail, 1 not judged, 1 pass, 1 known, {how}\n")
+    assert "--specdec-resume=DIR" in text
+    assert "width&#46;clamp&#91;dflash2&#93;, speedup&#46;code" in text
+    assert whole_report(report, "runs/one").splitlines()[-2:] == [
+        how, "go on with it: the same command and --specdec-resume=runs/one",
+    ]  # fmt: skip
+    assert next(annotation_lines(report)) == (
+        "::error title=interrupted (exit status 2)%3A 2 selected claims not reached or not finished::"
+        "go on with it: the same command and --specdec-resume=DIR"
+    )
+
+
+def test_a_run_that_came_to_its_end_says_nothing_of_it() -> None:
+    assert "exit status" not in markdown(_ordinary_report()) + whole_report(_ordinary_report())
 
 
 def test_no_summary_file_no_summary() -> None:
