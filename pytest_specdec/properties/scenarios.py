@@ -75,10 +75,9 @@ def scenarios(slots: int) -> st.SearchStrategy[Scenario]:
     """Shrinks towards one short request with a short prompt."""
     asks = st.builds(Ask, _PROMPTS, _requests(), st.integers(0, slots - 1))
     several = st.lists(asks, min_size=1, max_size=3).map(tuple)
-    return st.builds(Scenario, several, st.booleans()) | several.map(_asked_again)
+    return st.builds(Scenario, several, st.booleans()) | asks.map(_asked_again)
 
 
-def _asked_again(asks: tuple[Ask, ...]) -> Scenario:
-    """The last request once more in its slot, where the cache now holds all of its prompt."""
-    again = replace(asks[-1], request={**asks[-1].request, "cache_prompt": True})
-    return Scenario((*asks, again))
+def _asked_again(ask: Ask) -> Scenario:
+    """The request once more in its slot, where the cache now holds all of its prompt."""
+    return Scenario((ask, replace(ask, request={**ask.request, "cache_prompt": True})))
