@@ -23,7 +23,10 @@ PATIENCE_S = 120.0  # for whatever a busy machine makes slow
 
 # What a developer may have set must not reach the runs under test, and other plugins only cost time there. Where CI is
 # set pytest tells every failure whole a second time.
-SCRUBBED = ("BUILD_NUMBER", "CI", "LLAMA_SERVER", "LLAMA_API_KEY", "LLAMA_CACHE", "PYTEST_ADDOPTS")
+SCRUBBED = (
+    "BUILD_NUMBER", "CI", "LLAMA_SERVER", "LLAMA_API_KEY", "LLAMA_CACHE", "PYTEST_ADDOPTS", "PYTEST_XDIST_TESTRUNUID",
+    "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT",
+)  # fmt: skip
 SETTINGS = {
     "SPECDEC_LLAMA_SERVER": "embedded",
     "SPECDEC_HISTORY": os.devnull,  # these runs are nobody's history

@@ -184,6 +184,7 @@ def test_an_arm_that_a_claim_compares_with_and_nobody_attached_is_not_judged(
         f"--specdec-profile={small_profile(tmp_path)}", cwd=tmp_path, LLAMA_API_KEY="the-key-of-both",
     )  # fmt: skip
     assert "KeyError" not in done.stdout + done.stderr
+    assert (run / "results.json").exists(), done.stdout + done.stderr
     found = results_of(run)
     assert {row["reason"] for row in found.values()} == {"arm_not_attached"}, found
     assert found["live.pair"]["remedy"] == "--specdec-server-url=base=URL"
