@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakSet
 
 from filelock import Timeout
 
@@ -61,6 +62,7 @@ class Cells:
         self._told: dict[CellKey, str] = {}
         self._owner = threading.get_ident()
         self._abandoned = False
+        self._clients: WeakSet[Client] = WeakSet()
 
     def get(self, key: CellKey) -> Cell:
         """The cell, measured now if nobody has. Raises CellFailedError, the same again for every later caller."""
@@ -80,8 +82,10 @@ class Cells:
         return key in self._begun
 
     def abandon(self) -> None:
-        """The servers are ended now: what fails from here on says nothing about them."""
+        """Hang up on the servers, which are ended now: what fails from here on says nothing about them."""
         self._abandoned = True
+        for client in list(self._clients):
+            client.hang_up()
 
     @contextmanager
     def _turn(self, key: CellKey) -> Iterator[None]:
@@ -157,6 +161,7 @@ class Cells:
         with probing(self.device) as probe, servers.running(arm, key.mode) as server:
             probe.loaded(server)
             with Client(server, self.stall_timeout_s) as client:
+                self._clients.add(client)
                 generations = self._generations(key, arm, workload, client, probe)
             log = _log_of(server)
         voids = (*synthetic_voids(servers, arm), *((probe.void,) if probe.void else ()))

@@ -50,12 +50,13 @@ class Client:
     def __init__(self, server: LiveServer, stall_timeout_s: float) -> None:
         self.server = server
         self._stall_timeout_s = stall_timeout_s
+        self._transport = OneRequestTransport(server.url)
         headers = {"Connection": "close"} | ({"Authorization": f"Bearer {server.api_key}"} if server.api_key else {})
         self._http = httpx.Client(
             base_url=server.url,
             headers=headers,
             timeout=httpx.Timeout(stall_timeout_s, connect=_CONNECT_TIMEOUT_S),
-            transport=OneRequestTransport(server.url),
+            transport=self._transport,
             trust_env=False,
         )
         self._totals: Totals | None = None
@@ -69,6 +70,10 @@ class Client:
     def close(self) -> None:
         """Close the connections; the server stays."""
         self._http.close()
+
+    def hang_up(self) -> None:
+        """End what is in flight, in whatever thread: a llama-server may not stop while somebody waits for its words."""
+        self._transport.hang_up()
 
     def generate(
         self,

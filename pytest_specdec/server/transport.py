@@ -7,8 +7,10 @@ nearly twice as much of it: ``benchmarks/bench_client.py`` measures both side by
 from __future__ import annotations
 
 import http.client
+import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from weakref import WeakSet
 
 import httpx
 
@@ -28,6 +30,13 @@ class OneRequestTransport(httpx.BaseTransport):
 
     def __init__(self, url: str) -> None:
         self._certificates = httpx.create_ssl_context(trust_env=False) if needs_certificates(url) else None
+        self._sockets: WeakSet[socket.socket] = WeakSet()
+
+    def hang_up(self) -> None:
+        """End every request that is in flight, in whatever thread: there it raises an httpx.TransportError."""
+        for connected in list(self._sockets):
+            with suppress(OSError):  # it has ended
+                connected.shutdown(socket.SHUT_RDWR)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Send it and read the head of its answer. Raises httpx.TransportError, as every transport of httpx does."""
@@ -36,6 +45,7 @@ class OneRequestTransport(httpx.BaseTransport):
         try:
             with _named_as_httpx(request, httpx.ConnectTimeout, httpx.ConnectError):
                 connection.connect()
+            self._sockets.add(connection.sock)
             connection.sock.settimeout(timeout_s["read"])
             with _named_as_httpx(request, httpx.ReadTimeout, httpx.ReadError):
                 path = request.url.raw_path.decode("ascii")

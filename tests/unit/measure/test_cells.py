@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from pytest_specdec.errors import LedgerError
+from pytest_specdec.errors import ClientError, LedgerError
 from pytest_specdec.measure.cells import Cells
 from pytest_specdec.measure.failures import CellFailedError
 from pytest_specdec.measure.ledger import Ledger
@@ -15,6 +16,7 @@ from pytest_specdec.measure.servers import LaunchedServers
 from pytest_specdec.profile import compose, load
 from pytest_specdec.records import CellKey, Mode, Reason, Status
 from pytest_specdec.server.build import locate
+from pytest_specdec.server.stream import Arrivals
 from pytest_specdec.workloads import load as load_workload
 from tests.support import build_with_fault, generation, small_profile
 
@@ -63,6 +65,20 @@ def test_a_cell_is_measured_once_kept_and_read_back(bench: Bench, tmp_path: Path
     again = Bench(tmp_path)
     assert again.cells.get(KEY) == cell
     assert again.started == 1
+
+
+def test_what_is_abandoned_is_hung_up_on_and_leaves_no_failure(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that is to stop may wait for the end of its reply, and its reader for the end of the server."""
+    keep = Arrivals.keep
+
+    def keep_abandoned(arrivals: Arrivals, *more: Any) -> None:
+        bench.cells.abandon()
+        keep(arrivals, *more)
+
+    monkeypatch.setattr(Arrivals, "keep", keep_abandoned)
+    with pytest.raises(ClientError):
+        bench.cells.get(KEY)
+    assert bench.ledger.cells() == {}
 
 
 def test_base_tells_its_second_choices(bench: Bench) -> None:

@@ -117,6 +117,28 @@ def test_an_answer_that_nobody_reads_to_its_end_is_hung_up() -> None:
         assert gone.wait(10)
 
 
+def test_what_is_in_flight_can_be_ended_from_another_thread() -> None:
+    begun, over = threading.Event(), threading.Event()
+
+    def goes_on(handler: BaseHTTPRequestHandler) -> None:
+        streams("data: x\n\n", then=begun.set)(handler)
+        over.wait(60)
+
+    with serving({"/answer": goes_on}) as web, httpx.Client(transport=OneRequestTransport(web.url)) as client:
+        transport = client._transport  # noqa: SLF001  the one that was given
+        assert isinstance(transport, OneRequestTransport)
+
+        def hang_up() -> None:
+            begun.wait(60)
+            transport.hang_up()
+
+        threading.Thread(target=hang_up, daemon=True).start()
+        with client.stream("GET", web.url + "/answer", timeout=60) as response:
+            assert b"".join(response.iter_raw()) == b"data: x\n\n"
+        assert not over.is_set(), "the server had not ended it"
+        over.set()
+
+
 @pytest.mark.parametrize("vouched", [True, False])
 def test_a_secured_server_must_be_one_that_somebody_vouches_for(
     vouched: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
