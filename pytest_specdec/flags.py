@@ -10,10 +10,10 @@ from pytest_specdec.errors import BuildError
 from pytest_specdec.records import Arm, Profile
 from pytest_specdec.server.build import Build
 
-__all__ = ["refuse_unknown_flags"]
+__all__ = ["refuse_misspelled_flags"]
 
 
-def refuse_unknown_flags(build: Build, profile: Profile, arms: Iterable[Arm], arm_args: Sequence[str]) -> None:
+def refuse_misspelled_flags(build: Build, profile: Profile, arms: Iterable[Arm], arm_args: Sequence[str]) -> None:
     """Raises BuildError where ``--specdec-arm-args`` or the user's own profile file asks for what ``build`` lacks.
 
     A flag of a built-in profile is none of these: a build that is too old for it cannot run that arm, which is said

@@ -69,7 +69,7 @@ class PlanContext:
         """What the claim names and neither the profile nor the command line has; empty where all is there."""
         if claim.across_builds and self.settings.llama_server_base is None:
             return "a second build (--llama-server-base=PATH)"
-        for name in dict.fromkeys([key.arm for key in claim.cells] or claim.arms):
+        for name in claim.involved:
             for arm in (re.split("[+@]", name)[0], name):  # where there is no mtp there is no mtp@4 either
                 try:
                     self.arm(arm)

@@ -27,7 +27,7 @@ from pytest_specdec.baseline import load as load_baselines
 from pytest_specdec.baseline.store import refuse_packaged
 from pytest_specdec.device.samples import CPU_KEY
 from pytest_specdec.errors import BuildError, ModelError, SuiteError
-from pytest_specdec.flags import refuse_unknown_flags
+from pytest_specdec.flags import refuse_misspelled_flags
 from pytest_specdec.identity import machine_name, refuse_no_run, write_identity
 from pytest_specdec.lossless import Noises
 from pytest_specdec.measure.ahead import Ahead
@@ -302,7 +302,7 @@ class Run:
                     if arm.drafter:
                         self.servers.model(arm.drafter, claim.mode)
         needed = {name: self.arm(name) for c in claims if self.unavailable(c) is None for name in c.involved}
-        refuse_unknown_flags(self.servers.build, self.profile, needed.values(), self.settings.arm_args)
+        refuse_misspelled_flags(self.servers.build, self.profile, needed.values(), self.settings.arm_args)
 
 
 def planned(settings: Settings, profile: Profile, root: Path, claims: Sequence[Claim]) -> PlanContext:

@@ -114,7 +114,7 @@ def _profile(name: str) -> Iterator[Check]:
 def _own_flags(arguments: argparse.Namespace) -> Iterator[Check]:
     """Whether the build knows the flags that the user's own profile file sets."""
     from pytest_specdec.errors import BuildError, ProfileError
-    from pytest_specdec.flags import refuse_unknown_flags
+    from pytest_specdec.flags import refuse_misspelled_flags
     from pytest_specdec.profile import compose, load
     from pytest_specdec.server.build import locate
 
@@ -127,7 +127,7 @@ def _own_flags(arguments: argparse.Namespace) -> Iterator[Check]:
         except BuildError:  # told where the build is looked at
             return
         arms = [*profile.arms.values(), *(compose(profile, name) for name in profile.judged_arms)]
-        refuse_unknown_flags(build, profile, arms, ())
+        refuse_misspelled_flags(build, profile, arms, ())
         yield Check("profile's flags", f"the build knows all {len(profile.own_flags)} that {profile.origin} sets")
 
 

@@ -27,8 +27,6 @@ from pytest_specdec.records import (
     Json,
     MemoryUse,
     Mode,
-    Reason,
-    Status,
     Void,
     Workload,
 )
@@ -122,10 +120,7 @@ class Cells:
 
     def _load(self, key: CellKey, row: Mapping[str, Any]) -> Cell | CellFailedError:
         if row["failure"]:
-            failure = row["failure"]
-            return CellFailedError(
-                key, Status(failure["status"]), Reason(failure["reason"]), failure["summary"], failure["detail"]
-            )
+            return CellFailedError.kept(key, row["failure"])
         workload = self.workload(key.workload)
         # A killed run may have left a first part of this cell; what counts are the generations of its last attempt.
         generations = self.ledger.generations(key)[-len(workload.prompts) :]

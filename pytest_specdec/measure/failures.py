@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import signal
+from collections.abc import Mapping
+from typing import Any
 
 from pytest_specdec.errors import (
     ClientError,
@@ -61,6 +63,11 @@ class CellFailedError(Exception):
         self.reason = reason
         self.summary = summary
         self.detail = detail
+
+    @classmethod
+    def kept(cls, key: CellKey, failure: Mapping[str, Any]) -> CellFailedError:
+        """The one that a run has left in its ledger: the ``failure`` of the cell's line."""
+        return cls(key, Status(failure["status"]), Reason(failure["reason"]), failure["summary"], failure["detail"])
 
 
 def failure_of(key: CellKey, arm: Arm, error: SpecdecError) -> CellFailedError:

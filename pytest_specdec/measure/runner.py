@@ -18,7 +18,7 @@ from pytest_specdec.measure.panel import Block, Panel
 from pytest_specdec.measure.question import Answer, Question
 from pytest_specdec.measure.servers import Servers
 from pytest_specdec.measure.station import Station
-from pytest_specdec.records import Arm, Cell, CellKey, Generation, Prompt, Reason, Status, Void, Workload
+from pytest_specdec.records import Arm, Cell, CellKey, Generation, Prompt, Void, Workload
 from pytest_specdec.server.client import Client
 from pytest_specdec.wording import counted, lasting
 
@@ -97,9 +97,7 @@ class PanelRunner:
             self._generations[key] = list(self.bench.ledger.generations(key))
             failure = finished[key]["failure"] if key in finished else None
             if failure:
-                self._failures[key] = CellFailedError(
-                    key, Status(failure["status"]), Reason(failure["reason"]), failure["summary"], failure["detail"]
-                )
+                self._failures[key] = CellFailedError.kept(key, failure)
 
     def _is_over(self, rounds: int) -> bool:
         """The device time is spent, or the prompts of a record are all measured and voided again and again."""
